@@ -131,11 +131,10 @@ class JobHeuristics:
         problems = [*inputs.problems, *chosen.problems]
         if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps, *on_tez.apps):
             problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
-        order = [t.name for t in self.tables if t.name in tables]
         return Result(
             view=self.name,
             summary=more.summary,
-            tables={name: tables[name] for name in order},
+            tables={name: tables[name] for name in [t.name for t in self.tables if t.name in tables]},
             headline=_headline(more.summary),
             findings=more.findings,
             notes=(*notes, *more.notes, *left_out),

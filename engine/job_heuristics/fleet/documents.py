@@ -91,8 +91,7 @@ class _OpenDocument:
 
 def _left_out(path: str, root: str, names: Names) -> bool:
     """Whether a scan of ``root`` would not look at ``path``."""
-    relative = path.removeprefix(root.rstrip("/") + "/")
-    *folders, name = relative.split("/")
+    *folders, name = path.removeprefix(root.rstrip("/") + "/").split("/")
     return names.ignored(name) or any(names.ignored_folder(folder) for folder in folders)
 
 

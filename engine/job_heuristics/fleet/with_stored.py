@@ -167,8 +167,7 @@ def _stored_job(
 
 def _runs(listing: pl.DataFrame, own: pl.DataFrame | None, job: str) -> pl.DataFrame:
     """Return HISTORY rows of a job among all listed jobs; input sizes are known only for the job itself."""
-    sizes = HISTORY.empty() if own is None else own
-    return history.history(listing, sizes.select("job_id", "input_bytes"), job)
+    return history.history(listing, (HISTORY.empty() if own is None else own).select("job_id", "input_bytes"), job)
 
 
 def _notes(

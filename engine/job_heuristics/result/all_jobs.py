@@ -117,8 +117,7 @@ class Detail:
         if self.per_job:
             names = self.per_job[JOBS.name].select("job_id", "name")
             parts.append(self.per_job[RECOMMENDATIONS.name].join(names, "job_id", "left", maintain_order="left"))
-        found = pl.concat(parts)
-        return found.sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
+        return pl.concat(parts).sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _detail(
     stamp: tuple[Any, ...],
 ) -> AppDetail:
     app = facts.app
-    prediction = predict(app, scenario, rules[1]) if not scenario.empty or rules[1] is not rules[0] else None
+    prediction = predict(app, scenario, rules[1]) if scenario != Scenario() or rules[1] is not rules[0] else None
     by_name = {rule.name: rule for rule in rules[0].rules}
 
     def words(name: str, level: int) -> tuple[decision.Why | None, str, decision.Outlook | None]:
@@ -175,11 +175,13 @@ def _executors(app: App, held: Resources) -> pl.DataFrame:
     rows = []
     for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
         one = of.get(e.name)
-        idle = one.idle_ms(busy.get(e.name, 0)) if one else None
+        life = one.life_ms if one else None
+        room = one.slots * one.life_ms if one else 0
         rows.append(
             (
-                e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,
-                one.busy if one else None, idle, e.completed_tasks + e.failed_tasks, e.failed_tasks,
+                e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, life,
+                100 * e.task_ms / room if room else None, None if life is None else max(0, life - busy.get(e.name, 0)),
+                e.completed_tasks + e.failed_tasks, e.failed_tasks,
                 e.duration_ms, e.gc_ms, e.input_bytes, e.shuffle_read, e.shuffle_write, e.max_memory, e.memory_used,
                 e.peaks["heap"] or None, e.reason or "",
             )
@@ -239,10 +241,11 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
     rows = []
     for count in counts:
         ms = base if count == now else plan.time_ms(count)
+        whole = ms * count * plan.slots_each
         mark = ", ".join(word for word, one in (("now", now), ("ideal", ideal)) if one == count)
         rows.append(
-            (count, 100 * count / now, ms, 100 * (ms - base) / base if base else None, 100 * plan.utilisation(count),
-             count * each * ms / 3.6e6, mark)
+            (count, 100 * count / now, ms, 100 * (ms - base) / base if base else None,
+             100 * (plan.run_ms / whole) if whole else 0.0, count * each * ms / 3.6e6, mark)
         )  # fmt: skip
     return of_rows(SCALE, rows)
 

@@ -53,8 +53,7 @@ def _in_mb(key: str) -> Setting:
 
 def _overruled(app: App, key: str) -> str:
     """Return why the size of containers is not taken from ``key``."""
-    stated = integer(app.conf.get(HIVE_KEY)) or 0
-    if key != HIVE_KEY and app.job_type == "Hive-Tez" and stated > 0:
+    if key != HIVE_KEY and app.job_type == "Hive-Tez" and (integer(app.conf.get(HIVE_KEY)) or 0) > 0:
         return f"{HIVE_KEY} is set"
     return _not_hive(app) if key in (HIVE_KEY, OWN_KEYS["map"]) else ""
 
@@ -112,8 +111,7 @@ def split(app: App, headroom: float) -> dict[str, Part]:
     needed = min(mb, math.ceil(peak * headroom)) if peak else mb
     parts: dict[str, Part] = {}
     for cause, count, ms in found.group_by("cause").agg(pl.len(), pl.col("ms").sum()).iter_rows():
-        held = needed if cause == "useful" else mb
-        parts[cause] = (count, held * ms, cores * ms)
+        parts[cause] = (count, (needed if cause == "useful" else mb) * ms, cores * ms)
         if cause == "useful" and needed < mb:
             parts["over-sizing"] = (count, (mb - needed) * ms, 0)
     begin = pl.min_horizontal(pl.col("start_ms").min(), pl.col("allocated_ms").min())
@@ -127,8 +125,7 @@ def split(app: App, headroom: float) -> dict[str, Part]:
     start, finish = app.span()
     if start is not None:
         ms = min(max(0, (finish if finish is not None else newest) - start), 2**42)
-        master = integer(app.conf.get(AM_KEY)) or 1024
-        parts["application master"] = (1, max(0, min(master, 2**20)) * ms, ms)
+        parts["application master"] = (1, max(0, min(integer(app.conf.get(AM_KEY)) or 1024, 2**20)) * ms, ms)
     return parts
 
 
@@ -192,8 +189,7 @@ def _grouping(app: App, rules: TezRules) -> Advice | None:
     if now < 2 or took >= 60_000 or took <= 0:
         return None
     factor = min(count, math.ceil(300_000 / took))
-    first = reading.filter(pl.col("vertex") == vertex)
-    start_ms = float(np.minimum(first["total_ms"].to_numpy(), 2000).mean())
+    start_ms = float(np.minimum(reading.filter(pl.col("vertex") == vertex)["total_ms"].to_numpy(), 2000).mean())
     fewer = math.ceil(count / factor)
     value = int(min(data * factor, 2**30))
     return Advice(

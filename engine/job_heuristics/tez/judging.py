@@ -156,8 +156,7 @@ def failure_of(app: App, dag: Dag) -> str:
     """Return why a DAG did not succeed: the most frequent cause of its failed attempts, else what its first vertex that failed
     says, else the DAG; then the DAG's own words."""
     told = [one for one in errors_of(app, dag) if one[0]]
-    attempts = [one for one in told if one[1]] or told[:1]
-    cause = next((cause for cause, *_ in grouped(attempts, 1)), "")
+    cause = next((cause for cause, *_ in grouped([one for one in told if one[1]] or told[:1], 1)), "")
     own = root_cause(dag.facts["diagnostics"] or "").rstrip("; ")
     return cut("; ".join(dict.fromkeys(part for part in (cause.rstrip("; "), own) if part)), 400)
 
@@ -181,8 +180,7 @@ def _jobs(
         app, newest = unit.app, unit.app.dags[0] if unit.app.dags else None
         facts: Mapping[str, Any] = newest.facts if newest is not None else {}
         start, finish = app.span()
-        sides = unit.tasks["own_side" if unit.own else "side"].value_counts()
-        counts = dict(sides.iter_rows())
+        counts = dict(unit.tasks["own_side" if unit.own else "side"].value_counts().iter_rows())
         ended = app.state in ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
         made.append(
             {

@@ -122,8 +122,7 @@ def merged(rows: pl.DataFrame, keys: Iterable[str]) -> pl.DataFrame:
     for name in columns:
         if not made[name].null_count():
             continue
-        missing = made[name].is_null().to_numpy()
-        known = np.flatnonzero(missing[code] & rows[name].is_not_null().to_numpy())
+        known = np.flatnonzero(made[name].is_null().to_numpy()[code] & rows[name].is_not_null().to_numpy())
         if len(known):
             best = last.copy()
             best[code[known]] = known

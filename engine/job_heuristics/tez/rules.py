@@ -237,8 +237,7 @@ def measured(units: Sequence[Unit]) -> dict[str, Array]:
     own = np.array([unit.own for unit in units], dtype=bool)[at]
     columns = _columns(tasks, own)
     segment = 3 * at + np.where(own, tasks["own_side"].to_numpy(), tasks["side"].fill_null(MAP).to_numpy())
-    reads = segment % 3 != REDUCE
-    columns["data"] = np.where(reads, columns["input_bytes"], columns["shuffle_bytes"])
+    columns["data"] = np.where(segment % 3 != REDUCE, columns["input_bytes"], columns["shuffle_bytes"])
     stats = SideTasks(segment, 3 * len(units), columns)
     known = tasks["physical_bytes"].is_not_null().to_numpy()
     # Dr. Elephant takes what was not measured for 0.

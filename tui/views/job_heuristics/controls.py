@@ -94,8 +94,7 @@ class ScenarioControls(VerticalScroll):
         if not control.name:
             word = self.query_one("#what-limit", WordControl).value
             others = [t for t in pane.parameters.limits if _wish(t)[0] != word]
-            mine = [f"{word}=x{value:g}"] if value is not None else []
-            pane.change(limits=tuple(sorted([*others, *mine])))
+            pane.change(limits=tuple(sorted([*others, *([f"{word}=x{value:g}"] if value is not None else [])])))
         elif value is not None:
             pane.change(**{control.name: round(value, 3) if control.kind == "number" else int(value)})
         else:

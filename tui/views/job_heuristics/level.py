@@ -123,8 +123,7 @@ class OpenJob(Level):
 
         rules = default_rules(self.rules()).with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
-        first = self.LIMIT or limits[0]
-        word = WordControl("scale the limits of", limits, first, label_width=WIDTH, id="what-limit")
+        word = WordControl("scale the limits of", limits, self.LIMIT or limits[0], label_width=WIDTH, id="what-limit")
         times = NumberControl(
             "  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=WIDTH, id="what-times"
         )

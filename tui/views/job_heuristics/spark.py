@@ -115,8 +115,7 @@ class SparkLevel(OpenJob):
         super().draw()
         result = self.pane.result
         shown = self.shown(result) if result is not None else None
-        predicted = shown is not None and shown.prediction is not None
-        self.query("#app-what").set_class(predicted, "-predicted")
+        self.query("#app-what").set_class(shown is not None and shown.prediction is not None, "-predicted")
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
@@ -265,8 +264,7 @@ def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
     if not rows:
         return paragraph("no plan in the log", width, "dim")
     mark = glyphs.severity["moderate"]
-    most = max(row["depth"] for row in rows)
-    step = max(1, min(2, (width // 3) // max(1, most)))  # deep plans stay readable
+    step = max(1, min(2, (width // 3) // max(1, max(row["depth"] for row in rows))))  # deep plans stay readable
     out: list[Line] = [[("plan  ", "title"), (f"{mark} costly by its own time, its rows or its bytes", "dim")]]
     for row in rows:
         indent = " " * min(step * row["depth"], width // 3)

@@ -223,8 +223,7 @@ def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: 
 
     together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
     few = files.join(F.broadcast(together), "key")
-    parts = max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark)))
-    return _computed(few, parts, work)
+    return _computed(few, max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark))), work)
 
 
 def _tasks_at_once(spark: SparkSession) -> int:
@@ -256,8 +255,7 @@ def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outc
         if table is FINDINGS:
             outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
     # Read back what was written: unpacking and summing up in one stage would start a second Python worker.
-    listing = _written(spark, LISTING, order).coalesce(1)
-    _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
+    _save(_written(spark, LISTING, order).coalesce(1).mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
     outcome.rows[ROLLUP.name] = _written(spark, ROLLUP, order).count()
     # Last, because the manifest completes a result. A literal, because rows made here would start another Python worker.
     manifest = spark.range(1).select(F.lit(json.dumps(_manifest(order, outcome))).alias("manifest"))

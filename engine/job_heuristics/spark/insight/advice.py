@@ -94,8 +94,7 @@ def advise(facts: Facts, rules: SparkRules) -> list[Advice]:
             found.append(_skew(app, held, rules, plan, skewed))
         elif not any(one.cause == "keys" for one in stages):  # more partitions do not split one key
             found.append(_partitions(app, held, rules, plan))
-    good = [one for one in found if one is not None]
-    return sorted(good, key=lambda one: -one.saving_mb_s)
+    return sorted([one for one in found if one is not None], key=lambda one: -one.saving_mb_s)
 
 
 def _level(app: App, rules: SparkRules, name: str) -> int:
@@ -127,8 +126,7 @@ def _memory(app: App, held: Resources, rules: SparkRules) -> Advice | None:
 
 def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
     """Advise fewer executors if most slots had no task, or dynamic allocation if demand varies over time."""
-    busy = sum(one.executor.task_ms for one in held.held)
-    idle = 1 - busy / held.slot_ms if held.slot_ms else 0.0
+    idle = 1 - sum(one.executor.task_ms for one in held.held) / held.slot_ms if held.slot_ms else 0.0
     if is_local(app) or idle < IDLE_LIMIT or held.count < 2:
         return None
     ideal = plan.ideal()

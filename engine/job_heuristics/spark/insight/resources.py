@@ -44,16 +44,6 @@ class Held:
         """Its lifetime."""
         return self.end_ms - self.begin_ms
 
-    @property
-    def busy(self) -> float | None:
-        """Task time in % of slot time; None without a lifetime."""
-        room = self.slots * self.life_ms
-        return 100 * self.executor.task_ms / room if room else None
-
-    def idle_ms(self, busy_ms: int) -> int:
-        """Return its time without a task; ``busy_ms``: time with at least one."""
-        return max(0, self.life_ms - busy_ms)
-
 
 @dataclass(frozen=True)
 class Resources:
@@ -153,9 +143,8 @@ def busy_ms(app: App) -> dict[str, int]:
     running = app.running.select("executor", "launch_ms", finish_ms=pl.lit(app.end_ms or 0, pl.Int64))
     spans = pl.concat([app.tasks.select(columns), running]).sort("executor", "launch_ms")
     before = pl.col("finish_ms").cum_max().shift(1).over("executor")  # end of all tasks that began earlier
-    begun = pl.max_horizontal("launch_ms", before)
     return dict(
-        spans.with_columns(ms=(pl.col("finish_ms") - begun).clip(lower_bound=0))
+        spans.with_columns(ms=(pl.col("finish_ms") - pl.max_horizontal("launch_ms", before)).clip(lower_bound=0))
         .group_by("executor")
         .agg(pl.col("ms").sum())
         .iter_rows()
@@ -215,8 +204,7 @@ def _add(found: dict[str, list[int]], one: Held, times: Mapping[str, tuple[int, 
         left, cores_left = left - mb_ms, cores_left - core_ms
         part = found[cause]
         part[0], part[2] = part[0] + attempts, part[2] + core_ms
-        needed = _needed_mb(one, headroom) if cause == "useful" else one.mb
-        over = mb_ms * (one.mb - needed) // one.mb
+        over = mb_ms * (one.mb - (_needed_mb(one, headroom) if cause == "useful" else one.mb)) // one.mb
         part[1] += mb_ms - over
         if over:
             found["over-sizing"][0] += attempts
@@ -228,8 +216,7 @@ def _add(found: dict[str, list[int]], one: Held, times: Mapping[str, tuple[int, 
 def _needed_mb(one: Held, headroom: float) -> int:
     """Return the MB an executor needed: its container without the unused heap."""
     peaks = one.executor.peaks
-    rss = peaks["jvm_rss"] + peaks["python_rss"] + peaks["other_rss"]
-    peak = rss or peaks["heap"] + peaks["off_heap"]
+    peak = (peaks["jvm_rss"] + peaks["python_rss"] + peaks["other_rss"]) or peaks["heap"] + peaks["off_heap"]
     return min(one.mb, int(peak * headroom) // MB + 1) if peak else one.mb
 
 
@@ -244,9 +231,8 @@ def _task_times(app: App) -> dict[str, dict[str, tuple[int, int]]]:
             .when(pl.col("speculative") | (pl.col("error").fill_null("").str.contains("another attempt succeeded", literal=True)))
             .then(pl.lit("speculation")).when(killed).then(pl.lit("killed")).otherwise(pl.lit("failures"))
         )  # fmt: skip
-        ms = (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)
         counted = ends.filter(pl.col("reason") != "Resubmitted").group_by("executor", cause.alias("cause")).agg(
-            pl.len(), ms.sum().alias("ms")
+            pl.len(), (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0).sum().alias("ms")
         )  # fmt: skip
         for executor, why, attempts, total in counted.sort("executor", "cause").iter_rows():
             found[executor][why] = (attempts, total)

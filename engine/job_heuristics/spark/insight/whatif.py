@@ -8,6 +8,7 @@ docs/models/job-heuristics.md, "Spark: other executors" and "Spark: what if".
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from heapq import heapreplace
@@ -82,10 +83,6 @@ class Schedule:
         """The time on any number of executors."""
         return self.driver_ms + sum(group.longest_path() for group in self.groups)
 
-    def perfect_ms(self, executors: int) -> float:
-        """Return the run time with full slots outside of the driver's own time."""
-        return self.driver_ms + self.run_ms / max(1, executors * self.slots_each)
-
     def ideal(self) -> int:
         """Return the smallest number of executors within 5 % of the time of twice as many, found by doubling and
         bisection."""
@@ -107,30 +104,22 @@ class Schedule:
         """Return the schedule with other tasks."""
         return replace(self, groups=groups, _known={})
 
-    def utilisation(self, executors: int) -> float:
-        """Return the share of busy slots on ``executors``."""
-        whole = self.time_ms(executors) * executors * self.slots_each
-        return self.run_ms / whole if whole else 0.0
-
 
 def schedule(app: App, held: Resources | None = None) -> Schedule:
     """Return the schedule of an application from its ended tasks."""
     held = held or resources(app)
     union = job_intervals(app)
     start, end = app.start_ms, app.end_ms
-    spent = sum(b - a for a, b in union)
-    driver = max(0, (end - start) - spent) if start is not None and end is not None else 0
+    driver = max(0, (end - start) - sum(b - a for a, b in union)) if start is not None and end is not None else 0
     tasks = _tasks(app)
     by_id: dict[int, list[Stage]] = defaultdict(list)
     for stage in app.stages:
         by_id[stage.stage].append(stage)
+    starts = [begin for begin, _ in union]
     members: list[set[int]] = [set() for _ in union]
     for job in app.jobs:
-        place = next(
-            (k for k, (a, b) in enumerate(union) if job.submit_ms is not None and a <= job.submit_ms <= b), None
-        )
-        if place is not None:
-            members[place].update(job.stages)
+        if job.submit_ms is not None:
+            members[bisect_right(starts, job.submit_ms) - 1].update(job.stages)
     groups = tuple(group for wanted in members if (group := _group(wanted, by_id, tasks)) is not None)
     each = max((one.slots for one in held.held), default=1)
     return Schedule(driver, groups, each, held.count, sum(map(sum, tasks.values())))
@@ -144,8 +133,7 @@ def _tasks(app: App) -> dict[int, tuple[int, ...]]:
     times = ended.select("stage_id", "index", ms=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)).sort(
         "stage_id", "index", maintain_order=True
     )
-    grouped = times.group_by("stage_id", maintain_order=True).agg("ms")
-    return {stage: tuple(ms) for stage, ms in grouped.iter_rows()}
+    return {stage: tuple(ms) for stage, ms in times.group_by("stage_id", maintain_order=True).agg("ms").iter_rows()}
 
 
 def _group(wanted: set[int], stages: dict[int, list[Stage]], tasks: dict[int, tuple[int, ...]]) -> Group | None:
@@ -171,11 +159,6 @@ class Scenario:
     cores: int | None = None
     memory_mb: int | None = None
     partitions: int | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing changes."""
-        return self == Scenario()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +193,7 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
     now = schedule(app, held)
     slots = now.slots_each
     if scenario.cores is not None:
-        cpus = max(1, app.number("spark.task.cpus", 1))
-        slots = max(1, scenario.cores // cpus)
+        slots = max(1, scenario.cores // max(1, app.number("spark.task.cpus", 1)))
     other = repartitioned(now, scenario.partitions) if scenario.partitions else now
     count = scenario.executors or now.executors
     change = other.time_ms(count, slots) - now.time_ms(now.executors)
@@ -227,19 +209,12 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
 def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> App:
     """Return the changed application: properties, run time, and evenly distributed work if the number of executors
     changes."""
-    properties = dict(app.properties)
-    if scenario.executors is not None:
-        properties["spark.executor.instances"] = str(scenario.executors)
-    if scenario.cores is not None:
-        properties["spark.executor.cores"] = str(scenario.cores)
-    if scenario.memory_mb is not None:
-        properties["spark.executor.memory"] = f"{scenario.memory_mb}m"
+    memory = None if scenario.memory_mb is None else f"{scenario.memory_mb}m"
+    wanted = {"instances": scenario.executors, "cores": scenario.cores, "memory": memory}
+    set_up = {f"spark.executor.{key}": str(value) for key, value in wanted.items() if value is not None}
     runtime_ms = max(0, runtime_ms)
     end = (app.start_ms or 0) + runtime_ms
-    attempts = tuple(
-        replace(each, end_ms=end) if k == 0 or (k == len(app.attempts) - 1 and len(app.attempts) == 1) else each
-        for k, each in enumerate(app.attempts)
-    )
+    attempts = tuple(replace(each, end_ms=end) if k == 0 else each for k, each in enumerate(app.attempts))
     executors = app.executors
     workers = [one for one in executors if one.name != DRIVER]
     if scenario.executors is not None and workers and scenario.executors != sum(one.active for one in workers):
@@ -247,7 +222,7 @@ def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> Ap
             e for e in executors if e.name == DRIVER
         )
     executors = tuple(replace(e, duration_ms=runtime_ms) if e.name == DRIVER else e for e in executors)
-    return replace(app, properties=properties, attempts=attempts, end_ms=end, executors=executors)
+    return replace(app, properties={**app.properties, **set_up}, attempts=attempts, end_ms=end, executors=executors)
 
 
 def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Executor, ...]:

@@ -135,8 +135,7 @@ def logs_of(parts: Iterable[LogPart]) -> list[Log]:
 
 
 def _joined(parts: list[LogPart]) -> Log:
-    compact = max((k for k, part in enumerate(parts) if part.number % 1), default=0)
-    parts = parts[compact:]
+    parts = parts[max((k for k, part in enumerate(parts) if part.number % 1), default=0) :]
     first = next((part for part in parts if part.app_id or part.start_ms is not None), parts[0])
     yarn = _YARN.match(first.name)
     app_id = first.app_id or (yarn.group(1) if yarn else first.name)
@@ -376,8 +375,7 @@ def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inpu
         return "history server: java.lang.IllegalArgumentException: Found missing event log file"
     if bad["name"]:
         return f"history server: HTTP 404, log not loadable ({bad['name']})"
-    cut = _first(events, "CUT")
-    if cut["name"] and not log.growing and not log.ended:
+    if _first(events, "CUT")["name"] and not log.growing and not log.ended:
         return "history server: HTTP 404, log not loadable (cut in the last line of a log that is not .inprogress)"
     if conf.height and conf.filter(pl.col("seq") == conf["seq"].min())["value"].null_count():
         return "org.json4s.package$MappingException: a Spark property that is not a text"

@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.spark.model.app import DRIVER, NO_SUMS, Executor, Ints, SparkJob, Stage, Stored
-from engine.job_heuristics.spark.model.blocks import Blocks
 from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 _NEVER = 2**62
@@ -53,11 +52,10 @@ def summarise(frames: Frames) -> Summary:
     replay.run(frames)
     stages = [live.summed(tasks) for live in replay.stages.values()]
     blocks = Blocks(frames["spark_stages"])
-    executors = _executors(frames, tasks, blocks)
     return Summary(
         tuple(sorted(replay.jobs.values(), key=lambda job: -job.number)),
         tuple(sorted(stages, key=lambda stage: (-stage.stage, -stage.attempt))),
-        tuple(sorted(executors, key=lambda executor: executor.name)),
+        tuple(sorted(_executors(frames, tasks, blocks), key=lambda executor: executor.name)),
         tasks.open,
         blocks.stored,
     )
@@ -144,8 +142,7 @@ class _LiveStage:
         stage, places = self.stage, tasks.ends_of(self.stage.key)
         seq = tasks.seq[places]
         places = places[(seq > self.created) & (seq <= self.removed)]
-        starts = tasks.starts_of(stage.key)
-        if len(places) or len(starts):
+        if len(places) or len(tasks.starts_of(stage.key)):
             stage.completed_tasks = int(tasks.success[places].sum())
             stage.failed_tasks = int(tasks.failed[places].sum())
             stage.killed_tasks = int(tasks.killed[places].sum())
@@ -310,6 +307,73 @@ class _Replay:
 # -- executors -------------------------------------------------------------------------------------------------------
 
 
+@dataclass
+class _Rdd:
+    """State of a stored RDD: executors of each block, and memory by executor."""
+
+    holders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    used: dict[str, int] = field(default_factory=dict)
+    memory: int = 0
+    disk: int = 0
+
+
+class Blocks:
+    """Follows block updates like the history server: repeated updates add again, drops subtract, nothing falls below
+    0."""
+
+    def __init__(self, stages: pl.DataFrame) -> None:
+        """``stages``: SPARK_STAGES rows; an RDD is known once a submitted stage declares it as stored."""
+        known = stages.filter((pl.col("event") == "SUBMITTED") & pl.col("cached").is_not_null())
+        self._since: dict[int, int] = {}
+        for seq, cached in known.select("seq", "cached").iter_rows():
+            for number in cached.split(","):
+                self._since.setdefault(int(number), seq)
+        self._rdds: dict[int, _Rdd] = {}
+        self.stored: dict[int, Stored] = {}
+        """Peak contents of each RDD, including those no longer stored."""
+
+    def follow(self, seq: int, row: Mapping[str, Any], active: Mapping[str, Executor], one: Executor | None) -> None:
+        """Process one row of SPARK_BLOCKS. ``one``: its executor if active; ``active``: all executors, for a whole
+        RDD."""
+        if row["block"] is None:
+            self._forget(row["rdd"], active)
+            return
+        memory = row["memory"] or 0
+        if one is not None:
+            one.memory_used = max(0, one.memory_used + memory)
+        number = row["rdd"]
+        if number is None or self._since.get(number, seq) >= seq:
+            return
+        rdd = self._rdds.setdefault(number, _Rdd())
+        name, holders = row["executor"], rdd.holders[row["block"]]
+        self._remember(number, rdd, row)
+        change = int(row["stored"] and name not in holders) - int(not row["stored"] and name in holders)
+        (holders.add if row["stored"] else holders.discard)(name)
+        if one is not None:
+            one.rdd_blocks += change
+            if one.rdd_blocks > 0:
+                rdd.used[name] = max(0, rdd.used.get(name, 0) + memory)
+            else:
+                rdd.used.pop(name, None)
+
+    def _remember(self, number: int, rdd: _Rdd, row: Mapping[str, Any]) -> None:
+        """Update the peak contents of an RDD and its dropped blocks."""
+        rdd.memory, rdd.disk = max(0, rdd.memory + (row["memory"] or 0)), max(0, rdd.disk + (row["disk"] or 0))
+        was, held = self.stored.get(number, Stored()), bool(rdd.holders[row["block"]])
+        self.stored[number] = Stored(
+            max(was.memory, rdd.memory), max(was.disk, rdd.disk), was.blocks + int(row["stored"] and not held),
+            was.dropped + int(held and not row["stored"]),
+        )  # fmt: skip
+
+    def _forget(self, number: int, active: Mapping[str, Executor]) -> None:
+        """Remove a whole RDD from the executors that hold it."""
+        rdd = self._rdds.pop(number, _Rdd())
+        for name in (name for holders in rdd.holders.values() for name in holders if name in active):
+            active[name].rdd_blocks -= 1
+        for name in rdd.used.keys() & active.keys():
+            active[name].memory_used = max(0, active[name].memory_used - rdd.used[name])
+
+
 def _executors(frames: Frames, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
     """Return the executors; a re-added one starts afresh."""
     executors: dict[str, Executor] = {}
@@ -377,6 +441,5 @@ def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]]
         for field_, value in zip(sums.columns[1:], values, strict=True):
             setattr(executors[name], field_, value)
         executors[name].task_ms = executors[name].duration_ms
-    running = tasks.open.join(known, on="executor").filter(inside)
-    for name, still in running.group_by("executor").len().iter_rows():
+    for name, still in tasks.open.join(known, on="executor").filter(inside).group_by("executor").len().iter_rows():
         executors[name].total_tasks += still

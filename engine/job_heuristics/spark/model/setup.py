@@ -61,8 +61,7 @@ def cluster(app: App) -> str:
 
 def version(app: App) -> tuple[int, ...]:
     """Return Spark's version as far as it is numbers, at most two; empty: unknown."""
-    text = app.attempts[0].version if app.attempts else ""
-    parts = text.split(".")[:2]
+    parts = (app.attempts[0].version if app.attempts else "").split(".")[:2]
     return tuple(int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 4)
 
 

@@ -91,10 +91,9 @@ def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     shown = {key: MISSING if value is None else size(value) for key, value in memory.items()}
     number = {key: whole(properties.get(key)) for key in (INSTANCES, EXECUTOR_CORES, DRIVER_CORES)}
     numbers = {key: MISSING if value is None else str(value) for key, value in number.items()}
-    seconds = int(judged_ms(app) / 1000)
     details: dict[str, Any] = {
         **shown, INSTANCES: numbers[INSTANCES], EXECUTOR_CORES: numbers[EXECUTOR_CORES],
-        "spark.application.duration": f"{seconds} Seconds",
+        "spark.application.duration": f"{int(judged_ms(app) / 1000)} Seconds",
         DYNAMIC: "true" if _flag(app, DYNAMIC) else "false",
         DRIVER_CORES: numbers[DRIVER_CORES],
         DRIVER_OVERHEAD: _overhead(app, DRIVER_OVERHEAD)[0],

@@ -14,8 +14,6 @@ from engine.job_heuristics.spark.model.app import App
 
 SPARK = "spark"
 """Application type of Spark's heuristics in HeuristicConf.xml, and name of the type in lists."""
-RATES = (0.1, 0.3, 0.5, 0.5)
-"""Limits of failure rates: SEVERE cannot occur."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +28,7 @@ class SparkHeuristic(Heuristic):
     measure: Callable[[App, SparkRule], Mapping[str, float]]
     describe: Callable[[App, SparkRule, int], Mapping[str, Any]]
     advise: Callable[[int, App], str]
-    throws: Callable[[App], str]
+    throws: Callable[[App], str] = lambda app: ""
     sure: Callable[[App, SparkRule], Mapping[str, float]] = lambda app, rule: {}
     application: str = SPARK
 

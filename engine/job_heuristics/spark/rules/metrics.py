@@ -92,30 +92,16 @@ def flag(text: str | None) -> bool:
     return text.lower() == "true"
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Minimum, quartiles and maximum of whole numbers by nearest rank; the median of an even count is the truncated
-    mean."""
-
-    low: int
-    quarter: int
-    median: int
-    three: int
-    high: int
-
-    @classmethod
-    def of(cls, values: Sequence[int]) -> Distribution:
-        """Return the distribution of at least one value."""
-        ordered = sorted(values)
-        n = len(ordered)
-        middle = ordered[n // 2] if n % 2 else int((ordered[n // 2 - 1] + ordered[n // 2]) / 2)
-        return cls(ordered[0], ordered[-(-n // 4) - 1], middle, ordered[-(-3 * n // 4) - 1], ordered[-1])
-
-    def texts(self) -> tuple[tuple[str, int], ...]:
-        """Return labels and values."""
-        return (
-            ("min", self.low), ("p25", self.quarter), ("median", self.median), ("p75", self.three), ("max", self.high),
-        )  # fmt: skip
+def distribution(values: Sequence[int]) -> dict[str, int]:
+    """Return minimum, quartiles and maximum of at least one whole number by nearest rank; the median of an even count is the
+    truncated mean."""
+    ordered = sorted(values)
+    n = len(ordered)
+    median = ordered[n // 2] if n % 2 else int((ordered[n // 2 - 1] + ordered[n // 2]) / 2)
+    return {
+        "min": ordered[0], "p25": ordered[-(-n // 4) - 1], "median": median, "p75": ordered[-(-3 * n // 4) - 1],
+        "max": ordered[-1],
+    }  # fmt: skip
 
 
 _MB_MS = 2**20 * 1000

@@ -65,8 +65,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
         )
     pairs, at = int.from_bytes(data[at : at + 4], "big"), at + 4
     for _ in range(2 * min(pairs, 1000)):
-        length = int.from_bytes(data[at : at + 1], "big")
-        _, at = _text(data, at) if length else ("", at + 1)
+        _, at = _text(data, at) if int.from_bytes(data[at : at + 1], "big") else ("", at + 1)
     if at + _SYNC > len(data):
         raise _Damaged("it ends inside its header", cut=True)
     return {"bits": _ZLIB.get(codec, 0), "sync": data[at : at + _SYNC]}, at + _SYNC
@@ -114,8 +113,7 @@ def _records(to: Entities, data: bytes, at: int, state: dict[str, Any], offset: 
             continue
         end = at + 8 + length
         if end > len(data):
-            later = data.find(mark, at)
-            if later < 0:
+            if data.find(mark, at) < 0:
                 break
             at = _after_damage(to, data, at, mark, offset, "a length is damaged")
             continue
@@ -137,8 +135,7 @@ def _after_damage(to: Entities, data: bytes, at: int, mark: bytes, offset: int, 
 
 def _inflated(value: bytes, bits: int, budget: Budget) -> bytes:
     """Decompress one value. Raises zlib.error, TooBig."""
-    inflate = zlib.decompressobj(bits)
-    made = inflate.decompress(value, max(1, budget.limit - budget.taken + 1))
+    made = zlib.decompressobj(bits).decompress(value, max(1, budget.limit - budget.taken + 1))
     budget.take(len(made))
     return made
 

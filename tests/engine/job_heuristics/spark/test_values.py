@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.job_heuristics.spark.rules.metrics import Distribution, Unreadable, bytes_of, flag, rate, size, whole
+from engine.job_heuristics.spark.rules.metrics import Unreadable, bytes_of, distribution, flag, rate, size, whole
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,5 @@ def test_flags() -> None:
     ],
 )
 def test_distributions(values: list[int], wanted: tuple[int, ...]) -> None:
-    found = Distribution.of(values)
-    assert tuple(value for _, value in found.texts()) == wanted
-    assert [label for label, _ in found.texts()] == ["min", "p25", "median", "p75", "max"]
+    found = distribution(values)
+    assert tuple(found.values()) == wanted and list(found) == ["min", "p25", "median", "p75", "max"]

@@ -87,8 +87,7 @@ def _collections(app: App, held: Resources, key: str) -> Iterator[Insight]:
     ]  # fmt: skip
     run, gc = (sum(getattr(one.executor, name) for one in held.held) for name in ("run_ms", "gc_ms"))
     executors = [(f"executor {one.executor.name}", one.executor.gc_ms, one.executor.run_ms) for one in held.held]
-    odd = [each for each in executors if each[1] * run >= 2 * gc * each[2]]
-    slow += sorted(odd, key=lambda each: -each[1])[:5]
+    slow += sorted([each for each in executors if each[1] * run >= 2 * gc * each[2]], key=lambda each: -each[1])[:5]
     for subject, collecting, ran in slow:
         if ran >= LEAST_RUN_MS and collecting >= _GC[0] * ran:
             yield Insight(
@@ -153,8 +152,7 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
 
 def cache_insights(app: App) -> Iterator[Insight]:
     """Yield the insights on cached data."""
-    room = sum(one.max_memory for one in app.executors if one.active)
-    yield from _unread(app, room)
+    yield from _unread(app, sum(one.max_memory for one in app.executors if one.active))
     dropped = {rdd: stored.dropped for rdd, stored in app.stored.items() if stored.dropped}
     if dropped:
         count = sum(dropped.values())
@@ -235,7 +233,7 @@ def _schedule(app: App, held: Resources, plan: Schedule, runtime: int) -> Iterat
         "critical path", APP, ms(longest), f"run time {ms(runtime)}", 0,
         f"On any number of executors it takes {ms(longest)}: the driver's time and the longest task of each stage on the "
         f"longest chain; if all slots always worked, the {plan.executors} it had would need "
-        f"{ms(plan.perfect_ms(plan.executors))}.",
+        f"{ms(plan.driver_ms + plan.run_ms / max(1, plan.executors * plan.slots_each))}.",
     )  # fmt: skip
     if is_local(app):
         return
@@ -251,16 +249,14 @@ def _schedule(app: App, held: Resources, plan: Schedule, runtime: int) -> Iterat
 def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
     if not held.slot_ms:
         return
-    busy = sum(one.executor.task_ms for one in held.held)
-    idle = max(0.0, 1 - busy / held.slot_ms)
+    idle = max(0.0, 1 - sum(one.executor.task_ms for one in held.held) / held.slot_ms)
     advised = idle >= IDLE_SHARES[0] and may_be_dynamic(app)
     yield Insight(
         "idle cores", APP, f"{idle:.0%}", "50 %", level(idle, *IDLE_SHARES),
         f"{idle:.0%} of the task slots had no task, over all executors and their lives.",
         DYNAMIC if advised else "", "true" if advised else "",
     )  # fmt: skip
-    parts = core_split(app, held, tasks)
-    words = ", ".join(f"{ms / held.core_ms:.0%} {what}" for what, ms in parts.items() if ms)
+    words = ", ".join(f"{ms / held.core_ms:.0%} {what}" for what, ms in core_split(app, held, tasks).items() if ms)
     yield Insight(
         "core hours", APP, f"{held.core_ms / HOUR_MS:,.2f} h", "", 0,
         f"Of {held.core_ms / HOUR_MS:,.2f} core hours {words}.",
@@ -406,5 +402,4 @@ def _settled(app: App) -> frozenset[str]:
 
 def so_far(one: Insight) -> Insight:
     """Mark an insight as provisional."""
-    status = GROWS if one.topic in GROWING else PROVISIONAL
-    return replace(one, status=status, reason=f"So far: {one.reason}")
+    return replace(one, status=GROWS if one.topic in GROWING else PROVISIONAL, reason=f"So far: {one.reason}")

@@ -118,8 +118,7 @@ def _hosts(app: App) -> Iterator[Insight]:
     """Find hosts on which tasks take longer than the same stage's tasks elsewhere."""
     usual = pl.col("run_ms").median().over("stage_id", "stage_attempt")
     good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
-    times = good.select("host", "run_ms", usual=usual).filter(pl.col("usual") > 0)
-    by_host = times.group_by("host").agg(
+    by_host = good.select("host", "run_ms", usual=usual).filter(pl.col("usual") > 0).group_by("host").agg(
         pl.len(), (pl.col("run_ms") / pl.col("usual")).median().alias("times"),
         lost=(pl.col("run_ms") - pl.col("usual")).clip(lower_bound=0).sum(),
     ).sort("times", "host", descending=[True, False])  # fmt: skip
@@ -244,8 +243,7 @@ def _far(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
 
 def _waited(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
     """Sum up slot time spent waiting for better locality."""
-    best = tasks["place"].min()
-    late = tasks.filter((pl.col("place") > best) & (pl.col("gap") > 0))
+    late = tasks.filter((pl.col("place") > tasks["place"].min()) & (pl.col("gap") > 0))
     waited, took = int(late["gap"].sum()), int(tasks["run_ms"].sum())
     if not wait or waited < LEAST_WAIT_MS or waited < WAIT_SHARE * took:
         return
