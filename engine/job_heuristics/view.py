@@ -17,7 +17,7 @@ from engine.core.view import TREND_LENGTH, Context, Headline, Level, NoInput, Re
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS, MANIFEST
 from engine.job_heuristics.mapreduce.tables import TASKS
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.rollup import GAUGES
+from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.tables import SPARK_TABLES
 from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, INSIGHT_TABLES, JOBS
 from engine.job_heuristics.tez.tables import TEZ_TABLES
@@ -42,7 +42,7 @@ class JobHeuristics:
 
     name = "job-heuristics"
     title = "Job heuristics"
-    gauges = GAUGES
+    gauges = rollup.GAUGES
     parameters: type[Parameters] = JobParameters
     tables: tuple[Table, ...] = (JOBS, HEURISTICS, *INSIGHT_TABLES, DIFFERENCES, TASKS, *SPARK_TABLES, *TEZ_TABLES)
     fail_on: Level = "severe"
@@ -86,7 +86,6 @@ class JobHeuristics:
         from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
-        from engine.job_heuristics.result.all_jobs import find_job
         from engine.job_heuristics.result.rules import rules_of
         from engine.job_heuristics.spark.model.assembly import current_apps
         from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
@@ -118,33 +117,30 @@ class JobHeuristics:
                 partial(together, *kinds),
             )
         context.check()
-        tables: dict[str, pl.DataFrame] = {
-            JOBS.name: judged.jobs,
-            HEURISTICS.name: judged.heuristics,
-        }
-        notes = _notes(wanted, chosen)
-        job = find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
+        tables: dict[str, pl.DataFrame] = {JOBS.name: judged.jobs, HEURISTICS.name: judged.heuristics}
+        job = fleet_tables.find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
         if job is not None and job in model.parts:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
-        more = fleet_tables.extend(model, apps, on_tez, judged, chosen, job, wanted, context)
-        tables.update(more.tables)
+        more, detail, findings, notes = fleet_tables.extend(model, apps, on_tez, judged, chosen, job, wanted, context)
+        tables.update(more)
+        summary = rollup.summary(detail.listing)
         problems = [*inputs.problems, *chosen.problems]
         if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps, *on_tez.apps):
             problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         return Result(
             view=self.name,
-            summary=more.summary,
+            summary=summary,
             tables={name: tables[name] for name in [t.name for t in self.tables if t.name in tables]},
-            headline=_headline(more.summary),
-            findings=more.findings,
-            notes=(*notes, *more.notes, *left_out),
+            headline=_headline(summary),
+            findings=findings,
+            notes=(*_notes(wanted, chosen), *notes, *left_out),
             problems=fold(problems),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
-            detail=more.detail,
+            detail=detail,
             focus=dict.fromkeys(_OF_ALL_JOBS, ("job_id", job)) if job is not None else {},
             later={DIFFERENCES.name: lambda: (differences(model, chosen.of(MapReduceHeuristic)), ())},
-            trend=_trend(more.detail.listing),
+            trend=_trend(detail.listing),
             answer=_answer(tables),
         )
 

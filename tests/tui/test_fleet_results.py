@@ -90,7 +90,7 @@ def test_a_job_with_histories_opens_in_full_and_new_days_appear(
             s.app.pane.change(histories="/")
             await s.press("enter")
             await s.until(lambda: isinstance(s.app.pane.levels[-1], JobLevel), 15)
-            await s.until(lambda: s.app.pane.result.detail.job is not None, 15)
+            await s.until(lambda: s.app.pane.result.detail.opened is not None, 15)
             await s.see("60/60 maps")
             await s.press("escape")
             await listed(s, 3)

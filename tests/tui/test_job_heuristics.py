@@ -68,7 +68,7 @@ async def open_job(s: Stage, name: str) -> str:
 
 def shown(s: Stage):
     result = s.app.pane.result
-    return result.detail.job if result is not None else None
+    return result.detail.opened if result is not None else None
 
 
 async def section(s: Stage, name: str) -> None:

@@ -55,7 +55,7 @@ async def _open(s: Any, name: str) -> SparkLevel:
     rows = table.window.rows(0, table.window.height)
     table.move_to(next(k for k, row in enumerate(rows) if row["name"] == name))
     await s.press("enter")
-    await s.until(lambda: s.app.pane.result.detail.app is not None, 10)
+    await s.until(lambda: s.app.pane.result.detail.opened is not None, 10)
     level = s.app.pane.levels[-1]
     assert isinstance(level, SparkLevel)
     return level
@@ -66,7 +66,7 @@ def test_what_if_keys_change_the_application_and_advice_is_taken(logs: Path, tmp
         async with opened(logs, VIEW, tmp_path, (160, 45), once=True) as s:
 
             def shown() -> AppDetail:
-                found: AppDetail = s.app.pane.result.detail.app
+                found: AppDetail = s.app.pane.result.detail.opened
                 return found
 
             level = await _open(s, "daily revenue")
@@ -121,7 +121,7 @@ def drawn() -> AppDetail:
         b'"Stage Name":"fails"', b'"Stage Name":"fails","Failure Reason":"x"'
     )
     result = VIEW.compute(inputs_of({f"/{APP}": data}), JobParameters(job=APP), Context(0))
-    found: AppDetail = result.detail.app
+    found: AppDetail = result.detail.opened
     return found
 
 

@@ -78,8 +78,7 @@ def with_stored(
         of_job[HISTORY.name] = _runs(every.listing, of_job.get(HISTORY.name), chosen.job_id)
     detail = Detail(
         (versions, parameters), own.heuristics if own is not None else (), every.listing, LISTING,
-        shown.detail.job if shown is not None and shown.detail is not None else None,
-        shown.detail.app if shown is not None and shown.detail is not None else None,
+        shown.detail.opened if shown is not None and shown.detail is not None else None,
         versions, own.per_job if own is not None else {}, stored, chosen,
     )  # fmt: skip
     return replace(

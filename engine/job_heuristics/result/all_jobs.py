@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -68,6 +68,7 @@ class Stored(Protocol):
         """Return the rows of one job in ``table``, and problems of its files."""
 
 
+Opened: TypeAlias = "JobDetail | AppDetail | TezDetail"
 Part = TypeVar("Part")
 R = TypeVar("R", MapReduceRules, SparkRules, TezRules)
 
@@ -75,7 +76,7 @@ R = TypeVar("R", MapReduceRules, SparkRules, TezRules)
 @dataclass(frozen=True, slots=True)
 class Detail:
     """``Result.detail`` of the view: the job list with severity strips (columns: ``listing_spec``), the heuristics of
-    a MapReduce job's strip in order, the chosen job, Spark or Tez application.
+    a MapReduce job's strip in order, and the chosen job, Spark or Tez application.
 
     ``versions`` change with the list. ``per_job``: tables of all jobs with histories; ``stored``: the jobs of fleet
     results, and ``chosen`` of them.
@@ -85,13 +86,11 @@ class Detail:
     heuristics: tuple[str, ...]
     listing: pl.DataFrame = field(compare=False, repr=False)
     listing_spec: Table = field(compare=False, repr=False)
-    job: JobDetail | None = None
-    app: AppDetail | None = None
+    opened: Opened | None = None
     versions: Hashable = None
     per_job: Mapping[str, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
     stored: Stored | None = field(default=None, compare=False, repr=False)
     chosen: StoredJob | None = field(default=None, compare=False, repr=False)
-    tez: TezDetail | None = None
 
     def has(self, job_id: str) -> bool:
         """Whether the histories of a job are among the inputs."""
@@ -120,17 +119,6 @@ class Detail:
         return pl.concat(parts).sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """Further result tables, the detail for the screen, and notes."""
-
-    tables: dict[str, pl.DataFrame]
-    detail: Detail
-    summary: dict[str, float]
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
-
-
 def extend(
     model: Model,
     apps: Apps,
@@ -140,8 +128,9 @@ def extend(
     job_id: str | None,
     parameters: JobParameters,
     context: Context,
-) -> Extension:
-    """Make tables and detail from all jobs, their verdicts and the rules in force; ``job_id``: the chosen job.
+) -> tuple[dict[str, pl.DataFrame], Detail, tuple[Finding, ...], tuple[str, ...]]:
+    """Return tables, detail, findings and notes of all jobs, from their verdicts and the rules in force; ``job_id``: the
+    chosen job.
 
     Pure; ``context.memo`` only saves time.
     """
@@ -182,29 +171,26 @@ def extend(
     }
     context.check()
     changed, complaints = rules.changed(parameters.limits)
-    job_detail, app_detail, tez_detail = None, None, None
+    opened: Opened | None = None
+    of_one: dict[str, pl.DataFrame] = {}
     if job_id is not None and job_id in apps.apps:
         from engine.job_heuristics.spark import result as spark_tables
 
-        both = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
-        app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
-        tables.update(of_app)
+        on_spark = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
+        opened, of_one = spark_tables.of_app(apps, verdicts, on_spark, job_id, parameters, context)
     elif job_id is not None and job_id in on_tez.apps:
         from engine.job_heuristics.tez import result as tez_tables
 
-        tez_detail, of_tez = tez_tables.of_app(on_tez, verdicts, rules.of(TezHeuristic), job_id, parameters, context)
-        tables.update(of_tez)
+        opened, of_one = tez_tables.of_app(on_tez, verdicts, rules.of(TezHeuristic), job_id, parameters, context)
     elif job_id is not None:
         from engine.job_heuristics.mapreduce import result as job_tables
 
         of_both = (rules.of(MapReduceHeuristic), changed.of(MapReduceHeuristic))
-        job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
-        tables.update(of_job)
-    chosen = job_detail or app_detail or tez_detail
-    stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
+        opened, of_one = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
+    stamp = (*versions, parameters, opened.stamp if opened is not None else None)
     per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics}
     per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
-    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job, tez=tez_detail)
+    detail = Detail(stamp, names, listing, LISTING, opened, versions, per_job)
     findings = memo.value(
         f"findings {times}",
         versions,
@@ -214,7 +200,7 @@ def extend(
             fleet["recommendations"],
         ),
     )
-    return Extension(tables, detail, rollup.summary(listing), findings, complaints)
+    return tables | of_one, detail, findings, complaints
 
 
 LEAST_COST, LARGE_COST = 1024.0 * 3600, 10 * 1024.0 * 3600

@@ -44,7 +44,8 @@ class OpenJob(Level):
 
     def shown(self, result: Result) -> Any:
         """Return the part of the result's detail on this job; None if it has none. Sections are drawn only if it has one."""
-        raise NotImplementedError
+        opened = result.detail.opened if result.detail is not None else None
+        return opened if opened is not None and opened.stamp[0] == self.job_id else None
 
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         """Return what stands above the sections."""
@@ -244,7 +245,7 @@ class ErrorLevel(Level):
 
 
 class JobLevel(OpenJob):
-    """The open MapReduce job. Its sections draw from ``Result.detail.job`` and the tables of that job."""
+    """The open MapReduce job. Its sections draw from ``Result.detail.opened`` and the tables of that job."""
 
     PREFIX = "job"
     TAKES: ClassVar = {
@@ -318,11 +319,6 @@ class JobLevel(OpenJob):
             Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec, open=self.whole)),
             Section("notes", self.drawn("job-notes", self._notes)),
         )
-
-    def shown(self, result: Result) -> Any:
-        """Return the detail of the job."""
-        job: JobDetail | None = result.detail.job if result.detail is not None else None
-        return job if job is not None and job.facts.job.id == self.job_id else None
 
     def rules(self) -> Any:
         """Return Dr. Elephant's heuristics for MapReduce."""

@@ -202,7 +202,7 @@ class Pane(ViewPane):
     def show(self, result: Result) -> None:
         """Open a job in full whose histories were read."""
         detail: Detail = result.detail
-        if isinstance(self.top, StoredLevel) and any((detail.job, detail.app, detail.tez)):
+        if isinstance(self.top, StoredLevel) and detail.opened is not None:
             self.call_later(self._open_in_full, self.top)
 
     def moments(self, result: Result) -> Sequence[int]:

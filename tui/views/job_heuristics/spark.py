@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SparkLevel(OpenJob):
-    """The open application. Its sections draw from ``Result.detail.app`` and the tables of that application."""
+    """The open application. Its sections draw from ``Result.detail.opened`` and the tables of that application."""
 
     PREFIX = "app"
     TAKES: ClassVar = {
@@ -85,11 +85,6 @@ class SparkLevel(OpenJob):
             Section("history", history),
             Section("notes", self.drawn("app-notes", self._notes)),
         )
-
-    def shown(self, result: Result) -> Any:
-        """Return the detail of the application."""
-        app: AppDetail | None = result.detail.app if result.detail is not None else None
-        return app if app is not None and app.app.app_id == self.job_id else None
 
     def rules(self) -> Any:
         """Return Dr. Elephant's heuristics for Spark."""

@@ -20,11 +20,10 @@ from tui.widgets.drawing.plot import Draw
 if TYPE_CHECKING:
     from engine.core.view import Result
     from engine.job_heuristics.tez.insight import InDepth, Vertex
-    from engine.job_heuristics.tez.result import TezDetail
 
 
 class TezLevel(OpenJob):
-    """The open application. Its sections draw from ``Result.detail.tez`` and the tables of that application."""
+    """The open application. Its sections draw from ``Result.detail.opened`` and the tables of that application."""
 
     PREFIX = "tez"
     ADVISING: ClassVar = {"advice": "tez-advice", "insights": "tez-insights"}
@@ -57,11 +56,6 @@ class TezLevel(OpenJob):
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="tez-changes"))),
             Section("notes", self.drawn("tez-notes", self._notes)),
         )
-
-    def shown(self, result: Result) -> Any:
-        """Return the detail of the application."""
-        found: TezDetail | None = result.detail.tez if result.detail is not None else None
-        return found if found is not None and found.app.app_id == self.job_id else None
 
     def what_if(self) -> None:
         """Say that there is no scenario for these applications."""

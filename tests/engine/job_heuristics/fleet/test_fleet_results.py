@@ -104,7 +104,7 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
         alone, whole = (
             each.compute("job-heuristics", JobParameters(job=job, histories="/"), now_ms=NOW) for each in sessions
         )
-        assert alone.focus == whole.focus and (alone.detail.job is None) == (whole.detail.job is None)
+        assert alone.focus == whole.focus and (alone.detail.opened is None) == (whole.detail.opened is None)
         for name in whole.tables.keys() - {table.name for table in PER_JOB} - {"rollup", "history", "conf_changes"}:
             assert alone.tables[name].equals(whole.table(name)), (job, name)
         for table in PER_JOB:
@@ -128,10 +128,10 @@ def test_only_files_below_a_named_or_watched_folder_are_opened(histories: Path, 
     elsewhere = {"histories": str(link.parent)}
     for number, (named, options) in enumerate([(paths, {}), (linked, elsewhere), (climbing, elsewhere)]):
         closed = compute(write(tmp_path / f"fleet{number}", local, named), job=job, **options)
-        assert closed.detail.job is None and closed.detail.app is None
+        assert closed.detail.opened is None
         assert any("not reachable here" in note for note in closed.notes)
     named = compute(tmp_path / "fleet0", job=job, histories=str(histories))
-    assert (named.detail.job or named.detail.app) is not None
+    assert named.detail.opened is not None
 
 
 def test_one_job_without_histories_is_shown_from_the_tables(histories: Path, local: Result, tmp_path: Path) -> None:
@@ -141,14 +141,14 @@ def test_one_job_without_histories_is_shown_from_the_tables(histories: Path, loc
     }
     folder = write(tmp_path / "fleet", local, elsewhere)
     result = compute(folder, job=job.rpartition("_")[2] if job.count("_") > 1 else job)
-    assert result.detail.job is None and any("not reachable here: hdfs://" in note for note in result.notes)
+    assert result.detail.opened is None and any("not reachable here: hdfs://" in note for note in result.notes)
     for table in PER_JOB:
         mine = local.table(table.name).filter(pl.col("job_id") == job)
         assert result.detail.rows(table.name, job).equals(mine)
     mount = tmp_path / "mount"
     mount.symlink_to("/")
     reached = compute(folder, job=job, histories=str(mount))
-    assert (reached.detail.job or reached.detail.app) is not None
+    assert reached.detail.opened is not None
     with pytest.raises(UnknownName):
         compute(folder, job="job_77_77")
 

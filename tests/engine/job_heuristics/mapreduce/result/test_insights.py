@@ -132,7 +132,7 @@ def test_running_job_has_an_outlook_and_an_arrival(inputs, memo):
     found = compute(inputs, memo, job="0105")
     statuses = set(found.tables["explained"]["status"].to_list())
     assert "certain" in statuses and "provisional" in statuses
-    assert found.detail.job.arrival.middle > found.detail.job.facts.job.row["last_event_ms"]
+    assert found.detail.opened.arrival.middle > found.detail.opened.facts.job.row["last_event_ms"]
 
 
 def test_invalid_limit_wishes_are_reported_and_ignored(inputs, memo):
