@@ -48,7 +48,16 @@ class OpenJob(Level):
         return opened if opened is not None and opened.stamp[0] == self.job_id else None
 
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return what stands above the sections."""
+        """Return what stands above the sections: name, severity and letters; user, size and times."""
+        shown = self.shown(result)
+        if shown is None:
+            return self.absent(self.pane.dirty)
+        row = result.detail.listed(self.job_id)
+        words = f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {self.words(row, shown)}"
+        return [drawing.job_line(row, str(row.get("state") or ""), glyphs), [(words, "dim")]]
+
+    def words(self, row: Row, shown: Any) -> str:
+        """Return size and times of the job, of which ``row`` is the row of the list."""
         raise NotImplementedError
 
     def absent(self, coming: bool, meanwhile: str = "reading it") -> list[Line]:
@@ -144,6 +153,10 @@ class OpenJob(Level):
             table="recommendations", id=id, name="job-recommendations", arrange=advice_spec,
             rows=lambda result: result.detail.rows("recommendations", self.job_id), **more,
         )  # fmt: skip
+
+    def notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Draw what was assumed, and the problems of its files."""
+        return drawing.notes_of_job(result, self.job_id, [], width)
 
     def history(self) -> TableOf:
         """Return the table of earlier and later runs; Enter opens one."""
@@ -317,7 +330,7 @@ class JobLevel(OpenJob):
             ),
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="job-changes"))),
             Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec, open=self.whole)),
-            Section("notes", self.drawn("job-notes", self._notes)),
+            Section("notes", self.drawn("job-notes", self.notes)),
         )
 
     def rules(self) -> Any:
@@ -344,21 +357,20 @@ class JobLevel(OpenJob):
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return name, severity and letters; user, tasks and times."""
-        shown = self.shown(result)
-        if shown is None:
+        """Return the lines with what the letters mean; while its tasks are read, that they are."""
+        if self.shown(result) is None:
             return self.absent(not self.read or self.pane.dirty, "reading its tasks")
-        row = result.detail.listed(self.job_id)
-        first = [*drawing.job_line(row, str(row.get("state") or ""), glyphs), (f"  {drawing.LEGEND}", "dim")]
+        first, *rest = super().lines(result, width, glyphs)
+        return [[*first, (f"  {drawing.LEGEND}", "dim")], *rest]
+
+    def words(self, row: Row, shown: JobDetail) -> str:
+        """Return type, tasks and times."""
         maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
-        text = (
-            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, "
-            f"{maps.n:,}/{maps.planned:,} maps, {reduces.n:,}/{reduces.planned:,} reducers, "
-            f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}"
+        ran = "" if shown.before.runtime_ms is None else f", ran {units.text('ms', shown.before.runtime_ms)}"
+        return (
+            f"{row.get('job_type') or 'Unknown'}, {maps.n:,}/{maps.planned:,} maps, {reduces.n:,}/{reduces.planned:,} reducers, "
+            f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}{ran}"
         )
-        if shown.before.runtime_ms is not None:
-            text += f", ran {units.text('ms', shown.before.runtime_ms)}"
-        return [first, [(text, "dim")]]
 
     def _cost(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
@@ -373,7 +385,8 @@ class JobLevel(OpenJob):
             *drawing.paragraphs(predicted.assumptions, width, "dim"),
         ]
 
-    def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+    def notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Draw also where the published description differs."""
         return drawing.notes(result, self.job_id, self.shown(result), self.pane.parameters.mode, width)
 
 

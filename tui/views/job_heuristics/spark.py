@@ -83,7 +83,7 @@ class SparkLevel(OpenJob):
             self.both("advice", self.advice("app-advice"), self.finding),
             Section("what if", what_if),
             Section("history", history),
-            Section("notes", self.drawn("app-notes", self._notes)),
+            Section("notes", self.drawn("app-notes", self.notes)),
         )
 
     def rules(self) -> Any:
@@ -114,22 +114,17 @@ class SparkLevel(OpenJob):
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
-    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return name, severity and letters; user, size and times."""
-        shown = self.shown(result)
-        if shown is None:
-            return self.absent(self.pane.dirty)
-        row, app = result.detail.listed(self.job_id), shown.app
+    def words(self, row: Row, shown: AppDetail) -> str:
+        """Return version, size and times."""
+        app = shown.app
         version = f" {app.attempts[0].version}" if app.attempts and app.attempts[0].version else ""
-        numbers = (("job", len(app.jobs)), ("stage", len(app.stages)), ("executor", shown.held.count))
-        counts = ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for word, number in numbers)
         cores = max((h.cores for h in shown.held.held), default=0)
-        text = (
-            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, Spark{version}, {counts} of {cores} "
-            f"core{'' if cores == 1 else 's'}, "
-            f"started {units.text('time_ms', app.start_ms, 16)}, ran {units.text('ms', app.runtime_ms)}"
+        numbers = (("job", len(app.jobs)), ("stage", len(app.stages)), ("executor", shown.held.count))
+        return (
+            f"Spark{version}, {', '.join(units.plural(number, word) for word, number in numbers)} of "
+            f"{units.plural(cores, 'core')}, started {units.text('time_ms', app.start_ms, 16)}, "
+            f"ran {units.text('ms', app.runtime_ms)}"
         )
-        return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 
     def _stage(self, result: Result, row: Row | None) -> Draw | None:
         return partial(stage_tasks, self.shown(result), row) if row is not None else None
@@ -147,9 +142,6 @@ class SparkLevel(OpenJob):
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         shown = self.shown(result)
         return paragraph(shown.assumed if shown.prediction else USE, width, "dim")
-
-    def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        return drawing.notes_of_job(result, self.job_id, [], width)
 
 
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}

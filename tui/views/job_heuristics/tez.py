@@ -20,6 +20,7 @@ from tui.widgets.drawing.plot import Draw
 if TYPE_CHECKING:
     from engine.core.view import Result
     from engine.job_heuristics.tez.insight import InDepth, Vertex
+    from engine.job_heuristics.tez.result import TezDetail
 
 
 class TezLevel(OpenJob):
@@ -54,26 +55,20 @@ class TezLevel(OpenJob):
             self.both("advice", self.advice("tez-advice"), self.finding),
             Section("task list", TableOf(table="tez_tasks", id="tez-task-list", open=self.whole)),
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="tez-changes"))),
-            Section("notes", self.drawn("tez-notes", self._notes)),
+            Section("notes", self.drawn("tez-notes", self.notes)),
         )
 
     def what_if(self) -> None:
         """Say that there is no scenario for these applications."""
         self.notify("what-if does not model Tez applications; section advice says what a setting saves", timeout=3)
 
-    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return name, severity and letters; user, size and times."""
-        shown = self.shown(result)
-        if shown is None:
-            return self.absent(self.pane.dirty)
-        row, app = result.detail.listed(self.job_id), shown.app
-        many = f"{len(app.dags):,} DAG{'' if len(app.dags) == 1 else 's'}"
-        text = (
-            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type')}, Tez {app.facts['version'] or '?'}, "
-            f"{many}, {units.plural(app.tasks.height, 'task')}, started {units.text('time_ms', row.get('submit_ms'), 16)}, "
+    def words(self, row: Row, shown: TezDetail) -> str:
+        """Return type, version, size and times."""
+        return (
+            f"{row.get('job_type')}, Tez {shown.app.facts['version'] or '?'}, {units.plural(len(shown.app.dags), 'DAG')}, "
+            f"{units.plural(shown.app.tasks.height, 'task')}, started {units.text('time_ms', row.get('submit_ms'), 16)}, "
             f"ran {units.text('ms', row.get('runtime_ms'))}"
         )
-        return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 
     def _worst_dag(self, result: Result) -> Any:
         """Return the first DAG that did not succeed, else the worst verdict, else the newest."""
@@ -95,9 +90,6 @@ class TezLevel(OpenJob):
         found = self._in_depth(result, row["dag"]) if row is not None else None
         vertex = next((each for each in found.vertices if row and each.name == row["vertex"]), None) if found else None
         return partial(vertex_tasks, vertex) if vertex is not None else None
-
-    def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        return drawing.notes_of_job(result, self.job_id, [], width)
 
 
 LEAST_ROOM = 12
