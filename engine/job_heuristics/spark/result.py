@@ -53,14 +53,6 @@ class AppDetail:
     waves: Mapping[tuple[int, int], tuple[int, ...]] = field(compare=False)
     prediction: Prediction | None = field(compare=False)
 
-    @property
-    def assumed(self) -> str:
-        """Assumptions of the prediction."""
-        words = (
-            "Predicted from its real tasks, in the order of their index, on other slots; the driver's own time stays."
-        )
-        return words if self.app.ended else f"{words} Of a running application only what has ended is in it."
-
 
 SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
 """Predicted percentages of an application's executors."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,7 @@ def in_depth(app: App, dag: Dag) -> InDepth:
         )  # fmt: skip
     vertices.sort(key=lambda vertex: (vertex.wave, vertex.start_ms or 0, vertex.number))
     found = InDepth(dag, tuple(vertices), path, circle, ())
-    insights = sorted(_insights(app, found), key=lambda one: -one.level)
-    return InDepth(dag, found.vertices, path, circle, tuple(insights))
+    return replace(found, insights=tuple(sorted(_insights(app, found), key=lambda one: -one.level)))
 
 
 def critical_path(app: App, dag: Dag, names: Mapping[int, str]) -> tuple[Step, ...]:
@@ -190,10 +190,7 @@ def _insights(app: App, found: InDepth) -> Iterator[Insight]:
 def _path(subject: str, found: InDepth) -> Iterator[Insight]:
     if not found.path:
         return
-    names: list[str] = []
-    for step in found.path:
-        if not names or names[-1] != step.vertex:
-            names.append(step.vertex)
+    names = [name for name, _ in groupby(step.vertex for step in found.path)]
     waited, launched = sum(step.wait_ms for step in found.path), sum(step.launch_ms for step in found.path)
     whole = waited + launched + sum(step.run_ms for step in found.path)
     longest = max(found.vertices, key=lambda vertex: vertex.critical_ms)

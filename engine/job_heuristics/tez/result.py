@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -121,10 +122,7 @@ def _dags(app: App, found: Sequence[InDepth], rules: TezRules) -> pl.DataFrame:
         failed = bad.filter(of)
         why = failure_of(app, dag)
         level = worst[k] if unit.tasks.height else None
-        names: list[str] = []
-        for step in found[k].path if k < len(found) else ():
-            if names[-1:] != [step.vertex]:
-                names.append(step.vertex)
+        names = [name for name, _ in groupby(step.vertex for step in (found[k].path if k < len(found) else ()))]
         rows.append(
             (
                 dag.dag_id, dag.number, dag.name or None, dag.state, None if level is None else SEVERITIES[level],

@@ -141,9 +141,11 @@ class SparkLevel(OpenJob):
 
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         shown = self.shown(result)
-        return paragraph(shown.assumed if shown.prediction else USE, width, "dim")
+        so_far = "" if shown.app.ended else " Of a running application only what has ended is in it."
+        return paragraph(f"{ASSUMED}{so_far}" if shown.prediction else USE, width, "dim")
 
 
+ASSUMED = "Predicted from its real tasks, in the order of their index, on other slots; the driver's own time stays."
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 
 

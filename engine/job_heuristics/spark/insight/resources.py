@@ -81,11 +81,6 @@ class Resources:
         return sum(one.slots * one.life_ms for one in self.held)
 
     @cached_property
-    def cores(self) -> int:
-        """Peak number of cores."""
-        return self._most([one.cores for one in self.held])
-
-    @cached_property
     def slots(self) -> int:
         """Peak number of task slots."""
         return self._most([one.slots for one in self.held])
@@ -99,11 +94,11 @@ class Resources:
         times, levels = self.timeline(weights)
         return int(levels.max()) if len(times) else 0
 
-    def timeline(self, weights: list[int] | None = None) -> tuple[Ints, Ints]:
+    def timeline(self, weights: list[int]) -> tuple[Ints, Ints]:
         """Return the moments at which executors were added or removed, and their number (or weight) from then on."""
         if not self.held:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        values = np.array(weights if weights is not None else [1] * len(self.held), dtype=np.int64)
+        values = np.array(weights, dtype=np.int64)
         moments = np.array([[one.begin_ms, one.end_ms] for one in self.held], dtype=np.int64)
         times, place = np.unique(moments.ravel(), return_inverse=True)
         change = np.zeros(len(times), dtype=np.int64)
@@ -222,23 +217,18 @@ def _needed_mb(one: Held, headroom: float) -> int:
 
 def _task_times(app: App) -> dict[str, dict[str, tuple[int, int]]]:
     """Return attempts and ms of tasks by executor and cause."""
-    ends = app.tasks
+    killed = pl.col("reason").is_in(["TaskKilled", "TaskCommitDenied"])
+    cause = (
+        pl.when(pl.col("reason") == "Success").then(pl.lit("useful"))
+        .when(pl.col("speculative") | (pl.col("error").fill_null("").str.contains("another attempt succeeded", literal=True)))
+        .then(pl.lit("speculation")).when(killed).then(pl.lit("killed")).otherwise(pl.lit("failures"))
+    )  # fmt: skip
+    columns = ("executor", "launch_ms", "finish_ms", "cause")
+    ended = app.tasks.filter(pl.col("reason") != "Resubmitted").with_columns(cause=cause).select(columns)
+    running = app.running.with_columns(finish_ms=pl.lit(app.end_ms, pl.Int64), cause=pl.lit("running")).select(columns)
+    ms = (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)
+    both = pl.concat([ended, running]).drop_nulls("finish_ms").group_by("executor", "cause")
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
-    if ends.height:
-        killed = pl.col("reason").is_in(["TaskKilled", "TaskCommitDenied"])
-        cause = (
-            pl.when(pl.col("reason") == "Success").then(pl.lit("useful"))
-            .when(pl.col("speculative") | (pl.col("error").fill_null("").str.contains("another attempt succeeded", literal=True)))
-            .then(pl.lit("speculation")).when(killed).then(pl.lit("killed")).otherwise(pl.lit("failures"))
-        )  # fmt: skip
-        counted = ends.filter(pl.col("reason") != "Resubmitted").group_by("executor", cause.alias("cause")).agg(
-            pl.len(), (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0).sum().alias("ms")
-        )  # fmt: skip
-        for executor, why, attempts, total in counted.sort("executor", "cause").iter_rows():
-            found[executor][why] = (attempts, total)
-    if app.running.height and app.end_ms is not None:
-        so_far = np.maximum(app.end_ms - app.running["launch_ms"].to_numpy(), 0)
-        for executor, ms_so_far in zip(app.running["executor"].to_list(), so_far.tolist(), strict=True):
-            attempts, total = found[executor].get("running", (0, 0))
-            found[executor]["running"] = (attempts + 1, total + ms_so_far)
+    for executor, why, attempts, total in both.agg(pl.len(), ms.sum().alias("ms")).iter_rows():
+        found[executor][why] = (attempts, total)
     return found

@@ -36,7 +36,6 @@ class StageTasks:
     host_ratio: float
     cause: str
     spilling: int
-    peak_memory: int
     overhead_ms: int
     duration_ms: int
     tail_ms: int
@@ -55,7 +54,7 @@ def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
     stages = {stage.key: stage for stage in app.stages}
     found = {}
     columns = good.select(
-        "stage_id", "stage_attempt", "run_ms", "host", "memory_spilled", "peak_memory", "finish_ms",
+        "stage_id", "stage_attempt", "run_ms", "host", "memory_spilled", "finish_ms",
         read=pl.col("input_bytes") + pl.col("remote_bytes") + pl.col("local_bytes"),
         moved=pl.max_horizontal(
             "input_bytes", "output_bytes", "shuffle_write_bytes", pl.col("remote_bytes") + pl.col("local_bytes")
@@ -100,7 +99,7 @@ def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
     return StageTasks(
         stage, part.height, median, int(run[longest]), middle, int(read[longest]), int(part["moved"].max() or 0),  # type: ignore[arg-type]
         host, ratio, cause,
-        int((part["memory_spilled"] > 0).sum()), int(part["peak_memory"].max() or 0),  # type: ignore[arg-type]
+        int((part["memory_spilled"] > 0).sum()),
         int(overhead.sum()), int(took.sum()), int((last[-1] - last).sum()),
     )  # fmt: skip
 

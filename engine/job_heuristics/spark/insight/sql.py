@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from engine.job_heuristics.spark.model.app import App, SqlExecution
-from engine.job_heuristics.spark.reading.decoding import PlanNode, unpacked
+from engine.job_heuristics.spark.reading.events import PlanNode, unpacked
 
 _NANOS = 1_000_000
 TIME_SHARE = 0.25

@@ -22,6 +22,8 @@ from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 MOST_EXECUTORS = 10_000
+_UNLIMITED = 2**40
+"""Executors whose slots are more than an application has tasks."""
 NEAR = 1.05
 """An application is near its best time within this factor."""
 
@@ -52,13 +54,6 @@ class Group:
             ends.append(end)
         return max(ends, default=0)
 
-    def longest_path(self) -> int:
-        """Return the ms of the longest chain of stages, each as long as its longest task: the time on any number of slots."""
-        ends: list[int] = []
-        for parents, tasks in zip(self.parents, self.tasks, strict=True):
-            ends.append(max((ends[parent] for parent in parents), default=0) + max(tasks, default=0))
-        return max(ends, default=0)
-
 
 @dataclass(frozen=True)
 class Schedule:
@@ -81,7 +76,7 @@ class Schedule:
     @property
     def critical_ms(self) -> int:
         """The time on any number of executors."""
-        return self.driver_ms + sum(group.longest_path() for group in self.groups)
+        return self.time_ms(_UNLIMITED)
 
     def ideal(self) -> int:
         """Return the smallest number of executors within 5 % of the time of twice as many, found by doubling and
@@ -182,9 +177,9 @@ class Prediction:
 def numbers(app: App, held: Resources | None = None) -> Numbers:
     """Return the actual numbers of the application."""
     held = held or resources(app)
-    counted = metrics.metrics(app)
+    used, wasted = metrics.metrics(app)
     cost = sum(one.mb * one.life_ms for one in held.held) + held.driver_mb * held.driver_ms
-    return Numbers(counted.used_mb_s, counted.wasted_mb_s, app.runtime_ms or 0, cost / 1000)
+    return Numbers(used, wasted, app.runtime_ms or 0, cost / 1000)
 
 
 def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:

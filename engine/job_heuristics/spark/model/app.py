@@ -20,7 +20,7 @@ NO_SUMS: dict[str, int] = dict.fromkeys(METRIC_NAMES, 0)
 
 @dataclass(slots=True)
 class SparkJob:
-    """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED; ``tasks``: planned, without those already complete;
+    """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED;
     ``stages``: ids of its stages; counts of tasks are the history server's."""
 
     number: int
@@ -29,10 +29,8 @@ class SparkJob:
     submit_ms: int | None = None
     finish_ms: int | None = None
     stages: tuple[int, ...] = ()
-    tasks: int = 0
     completed_tasks: int = 0
     failed_tasks: int = 0
-    description: str | None = None
     execution: int | None = None
     error: str | None = None
 
@@ -155,7 +153,6 @@ class App:
     start_ms: int | None
     end_ms: int | None
     properties: Mapping[str, str | None]
-    has_properties: bool
     jobs: tuple[SparkJob, ...]
     stages: tuple[Stage, ...]
     executors: tuple[Executor, ...]
@@ -169,7 +166,6 @@ class App:
     stored: Mapping[int, Stored] = field(default_factory=dict)
     upstream_error: str = ""
     notes: tuple[str, ...] = ()
-    file: int | None = None
 
     @property
     def ended(self) -> bool:
@@ -184,9 +180,7 @@ class App:
     @property
     def runtime_ms(self) -> int | None:
         """From start to end (or until now) of the newest attempt."""
-        if self.start_ms is None or self.end_ms is None:
-            return None
-        return self.end_ms - self.start_ms
+        return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
 
     def number(self, key: str, default: int) -> int:
         """Return a property that is a whole number, else ``default``."""

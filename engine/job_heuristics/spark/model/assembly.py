@@ -171,21 +171,20 @@ def _rank(log: Log) -> tuple[object, ...]:
     return (log.ended, not log.gap, log.mtime_ms, *(-file for file, _ in log.parts))
 
 
-_TIMES = {
-    "spark_events": "time_ms", "spark_jobs": "time_ms", "spark_executors": "time_ms", "spark_task_starts": "launch_ms",
-    "spark_task_ends": "finish_ms", "spark_sql": "time_ms",
-}  # fmt: skip
-"""Time column of each input table."""
+_TIMES = (
+    ("spark_events", "time_ms", ""), ("spark_jobs", "time_ms", ""), ("spark_executors", "time_ms", ""),
+    ("spark_task_starts", "launch_ms", ""), ("spark_task_ends", "finish_ms", ""), ("spark_sql", "time_ms", ""),
+    ("spark_stages", "submit_ms", "SUBMITTED"), ("spark_stages", "complete_ms", "COMPLETED"),
+)  # fmt: skip
+"""Time columns of the input tables, and the events for which they are the time (empty: all)."""
 
 
 def until(frames: Mapping[str, pl.DataFrame], at_ms: int) -> dict[str, pl.DataFrame]:
     """Return the rows before the first event later than ``at_ms``; tasks that end later are running."""
     later = [
-        frame.filter(pl.col(_TIMES[name]) > at_ms)["seq"].min() for name, frame in frames.items() if name in _TIMES
+        frames[table].filter(pl.col(column) > at_ms, *([pl.col("event") == word] if word else []))["seq"].min()
+        for table, column, word in _TIMES
     ]
-    stages = frames["spark_stages"]
-    for word, column in (("SUBMITTED", "submit_ms"), ("COMPLETED", "complete_ms")):
-        later.append(stages.filter((pl.col("event") == word) & (pl.col(column) > at_ms))["seq"].min())
     places = [place for place in later if isinstance(place, int)]
     if not places:
         return dict(frames)
@@ -292,10 +291,10 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
     sums = frames["spark_sql_metrics"].group_by("accumulator").agg(pl.col("value").sum())
     return App(
         app_id, start["name"] or "", start["user"] or "", state, attempts, attempts[0].start_ms, end, properties,
-        bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
+        summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
         _sql(frames["spark_sql"]), dict(sums.iter_rows()), frames["spark_batches"],
         dict(profiles.select("number", "cpus").iter_rows()), frozenset(with_gpu.to_list()),
-        summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
+        summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state),
     )  # fmt: skip
 
 
@@ -320,12 +319,7 @@ def _attempt(log: Log, events: pl.DataFrame, at_ms: int | None) -> AppAttempt:
 
 def _newest(frames: Mapping[str, pl.DataFrame]) -> int | None:
     """Return the newest time in a log."""
-    columns = (
-        ("spark_events", "time_ms"), ("spark_jobs", "time_ms"), ("spark_executors", "time_ms"),
-        ("spark_task_ends", "finish_ms"), ("spark_task_starts", "launch_ms"), ("spark_stages", "complete_ms"),
-        ("spark_stages", "submit_ms"), ("spark_sql", "time_ms"),
-    )  # fmt: skip
-    newest = [frames[table][column].max() for table, column in columns]
+    newest = (frames[table][column].max() for table, column, _ in _TIMES)
     return max((each for each in newest if isinstance(each, int)), default=None)
 
 

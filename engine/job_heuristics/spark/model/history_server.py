@@ -61,6 +61,12 @@ def summarise(frames: Frames) -> Summary:
     )
 
 
+def _in_order(*frames: pl.DataFrame) -> list[tuple[int, int, dict[str, Any]]]:
+    """Return the rows of ``frames`` by position in the log, each with the position and the number of its frame."""
+    rows = ((row["seq"], kind, row) for kind, frame in enumerate(frames) for row in frame.iter_rows(named=True))
+    return sorted(rows, key=lambda each: each[:2])
+
+
 class _Tasks:
     """Starts and ends of tasks by position in the log."""
 
@@ -190,16 +196,11 @@ class _Replay:
 
     def run(self, frames: Frames) -> None:
         """Follow all events."""
-        rows: list[tuple[int, int, dict[str, Any]]] = [
-            (row["seq"], 0, row) for row in frames["spark_jobs"].iter_rows(named=True)
-        ]
-        rows += [(row["seq"], 1, row) for row in frames["spark_stages"].iter_rows(named=True)]
-        rows.sort(key=lambda each: each[:2])
         handlers = {
             "START": self._job_start, "END": self._job_end, "LISTED": self._listed, "SUBMITTED": self._submitted,
             "COMPLETED": self._completed,
         }  # fmt: skip
-        for seq, _, row in rows:
+        for seq, _, row in _in_order(frames["spark_jobs"], frames["spark_stages"]):
             handlers[row["event"]](seq, row)
         for number in list(self._live_jobs):
             self._close(number)
@@ -208,9 +209,8 @@ class _Replay:
     def _job_start(self, seq: int, row: dict[str, Any]) -> None:
         number = row["job"]
         job = SparkJob(
-            number, row["name"] or "", "RUNNING", row["time_ms"], stages=ids(row["stages"]), tasks=row["tasks"] or 0,
-            description=row["description"], execution=row["execution"],
-        )  # fmt: skip
+            number, row["name"] or "", "RUNNING", row["time_ms"], stages=ids(row["stages"]), execution=row["execution"]
+        )
         self.jobs[number] = self._live_jobs[number] = job
         for stage in job.stages:
             self._jobs_of[stage].append(number)
@@ -378,10 +378,7 @@ def _executors(frames: Frames, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
     """Return the executors; a re-added one starts afresh."""
     executors: dict[str, Executor] = {}
     spans: dict[str, tuple[int, int]] = {}
-    rows = [(row["seq"], 0, row) for row in frames["spark_executors"].iter_rows(named=True)]
-    rows += [(row["seq"], 1, row) for row in frames["spark_blocks"].iter_rows(named=True)]
-    rows.sort(key=lambda each: each[0])
-    for seq, kind, row in rows:
+    for seq, kind, row in _in_order(frames["spark_executors"], frames["spark_blocks"]):
         name = row["executor"]
         live = executors.get(name)
         if live is not None and not live.active:

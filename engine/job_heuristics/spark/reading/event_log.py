@@ -14,7 +14,7 @@ from engine.core.compression import Budget, TooBig
 from engine.core.reading import HEAD, Document, FileKind, Log, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Table
 from engine.formats import archives, json_text
-from engine.job_heuristics.spark.reading.decoding import NO_EVENT, event
+from engine.job_heuristics.spark.reading.events import NO_EVENT, event
 from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
 

@@ -16,7 +16,7 @@ from engine.formats import json_text
 from engine.job_heuristics.dr_elephant.errors import root_cause, with_cause
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
-from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, MOST_TRACE, NO_EVENT, packed
+from engine.job_heuristics.spark.reading.events import MOST_TEXT, MOST_TRACE, NO_EVENT, packed
 from engine.job_heuristics.tables import gathered
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 
 from engine.job_heuristics.spark.model.app import App
@@ -110,14 +109,6 @@ _BUFFER = 0.5
 """Share of memory that may stay unused before it counts as wasted (allocated_memory_waste_buffer_percentage)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """Used and wasted memory x time, MB s; wait is never counted."""
-
-    used_mb_s: int
-    wasted_mb_s: int
-
-
 def judged_ms(app: App) -> int:
     """Return the duration used by Dr. Elephant: that of the oldest attempt, until now while running."""
     oldest = app.attempts[-1] if app.attempts else None
@@ -126,8 +117,8 @@ def judged_ms(app: App) -> int:
     return app.runtime_ms or 0
 
 
-def metrics(app: App) -> Metrics:
-    """Return the metrics; 0 if instances or memory are unset or unreadable, or without a duration."""
+def metrics(app: App) -> tuple[int, int]:
+    """Return used and wasted memory x time, MB s; 0 if instances or memory are unset or unreadable, or without a duration."""
     instances = whole(app.properties.get("spark.executor.instances"))
     text = app.properties.get("spark.executor.memory")
     try:
@@ -136,10 +127,10 @@ def metrics(app: App) -> Metrics:
         memory = None
     duration = judged_ms(app)
     if instances is None or memory is None or duration < 0:
-        return Metrics(0, 0)
+        return 0, 0
     used = _cut(instances * memory * duration)
     work = _cut(memory * sum(executor.duration_ms for executor in app.active))
-    return Metrics(used, int(max(0.0, used - work * (1.0 + _BUFFER))))
+    return used, int(max(0.0, used - work * (1.0 + _BUFFER)))
 
 
 def _cut(byte_ms: int) -> int:

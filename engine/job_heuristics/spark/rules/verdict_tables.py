@@ -97,8 +97,8 @@ def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataF
         "reduces": [None] * len(apps),
         "severity": severities,
         "score": [0] * len(apps),
-        "used_mb_s": [_fitting(one.used_mb_s) for one in counted],
-        "wasted_mb_s": [_fitting(one.wasted_mb_s) for one in counted],
+        "used_mb_s": [_fitting(used) for used, _ in counted],
+        "wasted_mb_s": [_fitting(wasted) for _, wasted in counted],
         "wait_ms": [0] * len(apps),
         "runtime_ms": [app.runtime_ms for app in apps],
         "error": [why_failed(app) for app in apps],
@@ -137,7 +137,7 @@ def notes(app: App) -> tuple[str, ...]:
     words = list(app.notes)
     properties = app.properties
     removed = sum(not executor.active for executor in app.executors)
-    if not app.has_properties:
+    if not properties:
         words.append("no Spark properties found")
     if properties.get("spark.executor.instances") is None or properties.get("spark.executor.memory") is None:
         words.append(

@@ -18,8 +18,8 @@ from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.model.assembly import current_apps
 from engine.job_heuristics.spark.reading import event_log
-from engine.job_heuristics.spark.reading.decoding import unpacked
 from engine.job_heuristics.spark.reading.event_log import EventLog
+from engine.job_heuristics.spark.reading.events import unpacked
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import spark_log
 from tests.contract.samples import opened

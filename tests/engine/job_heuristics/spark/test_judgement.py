@@ -16,7 +16,6 @@ from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, Spa
 from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, surely, tree_of
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
-from engine.job_heuristics.spark.rules.metrics import Metrics
 from engine.job_heuristics.spark.rules.verdict_tables import judge, notes, upstream_says
 
 MB, GB, MINUTE = 2**20, 2**30, 60_000
@@ -31,7 +30,7 @@ def app(properties: Mapping[str, str | None] = GOOD, **more: Any) -> App:
     given: dict[str, Any] = {
         "app_id": "application_1_0001", "name": "demo", "user": "ann", "state": "SUCCEEDED",
         "attempts": (AppAttempt("1", 1000, 101_000, "ann", "3.5"),), "start_ms": 1000, "end_ms": 101_000,
-        "properties": properties, "has_properties": True, "jobs": (), "stages": (), "executors": (Executor("1"),),
+        "properties": properties, "jobs": (), "stages": (), "executors": (Executor("1"),),
         "tasks": pl.DataFrame(), "running": pl.DataFrame(),
     }  # fmt: skip
     return App(**{**given, **more})
@@ -52,18 +51,18 @@ def judged(name: str, one: App) -> tuple[int, Mapping[str, Any]]:
 
 def test_memory_is_counted_by_instances_and_time() -> None:
     """Two executors of 1 GB for 100 s; what tasks did not use of half as much again is wasted."""
-    assert metrics.metrics(app()) == Metrics(2 * 1024 * 100, 2 * 1024 * 100)
+    assert metrics.metrics(app()) == (2 * 1024 * 100, 2 * 1024 * 100)
     busy = app(executors=(Executor("1", duration_ms=60_000), Executor("2", duration_ms=99_000, active=False)))
-    assert metrics.metrics(busy) == Metrics(204_800, 204_800 - 61_440 * 3 // 2)
-    assert metrics.metrics(app(executors=(Executor("1", duration_ms=200_000),))).wasted_mb_s == 0
+    assert metrics.metrics(busy) == (204_800, 204_800 - 61_440 * 3 // 2)
+    assert metrics.metrics(app(executors=(Executor("1", duration_ms=200_000),)))[1] == 0
     small = app({"spark.executor.instances": "1", "spark.executor.memory": "1048575"})
-    assert metrics.metrics(small).used_mb_s == 99
+    assert metrics.metrics(small)[0] == 99
     negative = app({"spark.executor.instances": "-1", "spark.executor.memory": "1048575"})
-    assert metrics.metrics(negative) == Metrics(-99, 0)
+    assert metrics.metrics(negative) == (-99, 0)
 
 
 def test_memory_that_cannot_be_counted_is_0() -> None:
-    nothing = Metrics(0, 0)
+    nothing = (0, 0)
     for key in ("spark.executor.instances", "spark.executor.memory"):
         assert metrics.metrics(app({**GOOD, key: None})) == metrics.metrics(app({**GOOD, key: "x"})) == nothing
         assert metrics.throws(app({**GOOD, key: "x"})) and not metrics.throws(app({**GOOD, key: None}))
@@ -248,10 +247,9 @@ def test_a_missing_shuffle_service_is_worse_with_dynamic_allocation() -> None:
 
 def test_notes() -> None:
     """What was assumed, and where Dr. Elephant's numbers mislead: each where it is so, and nowhere else."""
-    assert notes(app()) == ()
+    assert notes(app()) == () and "no Spark properties found" in notes(app({}))
     two = (AppAttempt("2", 1, 2, "ann", ""), AppAttempt("1", 1, 2, "ann", ""))
     for one, words in (
-        (app(has_properties=False), "no Spark properties found"),
         (app({**GOOD, "spark.executor.instances": None}), "is not set: Dr. Elephant counts nothing as used"),
         (app({**GOOD, "spark.executor.memory": None}), "is not set: Dr. Elephant counts nothing as used"),
         (app({**GOOD, "spark.executor.memory": " 1024 "}), "has no unit"),
