@@ -118,8 +118,9 @@ def _headline_events(before: Sequence[Headline], after: Sequence[Headline], time
         was, now = (max(units.rank(each.level), 1) for each in (old, number))
         if was != now:
             change: Change = "worse" if now > was else "better"
-            text = f"{number.value}, was {old.value}"
-            events.append(Event(time_ms, view, change, number.level or "ok", number.label, text))
+            events.append(
+                Event(time_ms, view, change, number.level or "ok", number.label, f"{number.value}, was {old.value}")
+            )
     return events
 
 

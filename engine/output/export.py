@@ -232,17 +232,16 @@ def to_json(frame: pl.DataFrame, table: Table) -> str:
 
 def to_ndjson(frame: pl.DataFrame, table: Table) -> str:
     """Format one row object on each line."""
-    lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows(frame, table))
-    return harmless_json("".join(f"{line}\n" for line in lines))
+    return harmless_json(
+        "".join(
+            f"{line}\n"
+            for line in (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows(frame, table))
+        )
+    )
 
 
 FORMATS = {"csv": to_csv, "ndjson": to_ndjson, "markdown": to_markdown, "json": to_json, "text": to_text}
 """Formats of one table by name."""
-
-
-def worst(findings: Sequence[Finding]) -> Level:
-    """Return the worst level among ``findings``, ``""`` without any."""
-    return max((f.level for f in findings), key=LEVELS.index, default="")
 
 
 def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:

@@ -102,8 +102,7 @@ def _meant(gauge: Gauge, frame: pl.DataFrame) -> pl.DataFrame:
         {name: n for n, name in enumerate(wanted)}, default=None, return_dtype=pl.Int64
     )
     ranked = frame.with_columns(rank.alias(" rank")).filter(pl.col(" rank").is_not_null())
-    best = ranked.filter(pl.col(" rank") == pl.col(" rank").min().over(next(iter(gauge.labels.values()))))
-    return best.drop(" rank")
+    return ranked.filter(pl.col(" rank") == pl.col(" rank").min().over(next(iter(gauge.labels.values())))).drop(" rank")
 
 
 def _about(view: View, result: Result) -> Iterable[tuple[str, str, list[tuple[Mapping[str, str], float]]]]:

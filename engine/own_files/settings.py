@@ -59,8 +59,10 @@ class Settings:
 
     def put(self, *sections: Parameters) -> Settings:
         """Return these settings with ``sections`` in place of those of the same types."""
-        others = (section for section in self.sections if type(section) not in map(type, sections))
-        return dataclasses.replace(self, sections=(*sections, *others))
+        return dataclasses.replace(
+            self,
+            sections=(*sections, *(section for section in self.sections if type(section) not in map(type, sections))),
+        )
 
 
 def folders() -> dict[str, Path]:
@@ -95,8 +97,9 @@ def load(
     try:
         data = _parsed(read_bounded(wanted, MAX_BYTES))
     except (FileNotFoundError, NotADirectoryError):
-        missing = (Problem.at(str(wanted), "settings", "no such file"),) if named else ()
-        return Settings(wanted, problems=missing, unread=named)
+        return Settings(
+            wanted, problems=(Problem.at(str(wanted), "settings", "no such file"),) if named else (), unread=named
+        )
     except (OSError, ValueError) as error:
         place = re.search(r"line (\d+)", str(error))
         line = int(place.group(1)) if place else None

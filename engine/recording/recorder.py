@@ -195,8 +195,9 @@ class Recorder:
         known.tail = (known.tail + piece[-MARK:])[-MARK:]
         known.size += len(piece)
         changed = min(max(file.status.st_mtime_ns, 0), LATEST_NS)
-        entry = Entry(kind=kind, at_ms=now, path=packed(name), size=len(piece), more=more, modified_ns=changed)
-        self._writer.write(entry, piece)
+        self._writer.write(
+            Entry(kind=kind, at_ms=now, path=packed(name), size=len(piece), more=more, modified_ns=changed), piece
+        )
 
     def _end(self) -> None:
         try:

@@ -65,7 +65,7 @@ def test_the_text_is_what_a_collector_takes(result: Result) -> None:
         if frame is not None and not gauge.only and frame[gauge.column].is_not_null().any():
             wanted.add(gauge.name)
     assert {f"loadlens_{name}" for name in wanted} <= seen
-    scrape = text.parse("f", written.encode())
+    [scrape] = text.parts("f", written.encode())
     assert not scrape.problems and scrape.samples.height == len(series)
 
 

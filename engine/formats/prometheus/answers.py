@@ -90,11 +90,12 @@ _export = msgspec.json.Decoder(_Export)
 class Answer:
     """Content of an answer.
 
-    ``metrics``: labels of each wanted series; ``lengths``: number of points of each; ``times`` (epoch ms) and ``values``: all
-    points, series after series; ``names``: number of series by name, wanted or not; ``nameless``: number of series without a
-    name; ``cut``: the end is missing; ``empty``: an empty list of series.
+    ``path``: of the file; ``metrics``: labels of each wanted series; ``lengths``: number of points of each; ``times``
+    (epoch ms) and ``values``: all points, series after series; ``names``: number of series by name, wanted or not;
+    ``nameless``: number of series without a name; ``cut``: the end is missing; ``empty``: an empty list of series.
     """
 
+    path: str
     metrics: list[dict[str, str]] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     times: array[int] = field(default_factory=lambda: array("q"))
@@ -105,6 +106,10 @@ class Answer:
     infos: list[str] = field(default_factory=list)
     cut: bool = False
     empty: bool = False
+
+    def problem(self, kind: str, reason: str, *, line: int | None = None, count: int = 1) -> None:
+        """Note one problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, count=count))
 
     def points(self) -> pl.DataFrame:
         """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points, and release them here."""
@@ -131,8 +136,8 @@ def read(path: str, data: bytes, wanted: Callable[[Sequence[str]], set[str]]) ->
 
     Takes linear time, and memory for the points only.
     """
-    answer = Answer()
-    found = list(_series(path, data.removeprefix(BOM), answer))
+    answer = Answer(path)
+    found = list(_series(data.removeprefix(BOM), answer))
     for name, _ in found:
         answer.names[name] = answer.names.get(name, 0) + 1
     answer.nameless = answer.names.pop("", 0)
@@ -142,13 +147,13 @@ def read(path: str, data: bytes, wanted: Callable[[Sequence[str]], set[str]]) ->
         if name in chosen:
             bad += _add(answer, raw)
     if answer.nameless:
-        answer.problems.append(Problem.at(path, "nameless-series", NAMELESS, count=answer.nameless))
+        answer.problem("nameless-series", NAMELESS, count=answer.nameless)
     if bad:
-        answer.problems.append(Problem.at(path, "bad-record", "a value that cannot be read is left out", count=bad))
+        answer.problem("bad-record", "a value that cannot be read is left out", count=bad)
     return answer
 
 
-def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
+def _series(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     """Yield name (possibly "") and bytes of each series; the rest of the document goes into ``answer``."""
     text = data.lstrip()
     if text[:1] == b"[":
@@ -156,16 +161,16 @@ def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]
         if text.rstrip()[-1:] != b"]":
             data = data[:-2]
     elif _SERIES.match(text[:1024]):
-        yield from _lines(path, data, answer)
+        yield from _lines(data, answer)
         return
     try:
         documents = [_envelope.decode(data)]
     except json_text.ERRORS:
         documents = _appended(data)
     if not documents:
-        yield from _damaged(path, data, answer)
+        yield from _damaged(data, answer)
     for document in documents:
-        _take_envelope(path, document, answer)
+        _take_envelope(document, answer)
         body = document.data
         if isinstance(body, _Data) and body.kind in ("", "matrix", "vector"):
             answer.empty = body.result is not None and not body.result
@@ -197,26 +202,28 @@ def _name(raw: memoryview) -> str:
     return found[1].decode("utf-8", "replace") if found else ""
 
 
-def _take_envelope(path: str, document: _Envelope, answer: Answer) -> None:
+def _take_envelope(document: _Envelope, answer: Answer) -> None:
     """Note a server's error and warnings, or another type of result."""
     if document.status == "error" or document.error:
         words = ": ".join(part for part in (document.error_type, document.error) if part)
         cure = next((cure for mark, cure in REFUSED.items() if mark in document.error), "")
-        reason = f"the server answered with an error: {words}" + (f" ({cure})" if cure else "")
-        answer.problems.append(Problem.at(path, "error-answer", reason))
+        answer.problem("error-answer", f"the server answered with an error: {words}" + (f" ({cure})" if cure else ""))
     for warning in document.warnings or ():
-        reason = f"the server warns: {warning} (data may be missing)"
-        answer.problems.append(Problem.at(path, "server-warning", reason))
+        answer.problem("server-warning", f"the server warns: {warning} (data may be missing)")
     if document.partial:
-        reason = "a partial answer: some of the cluster's stores did not reply, so data are missing; ask again"
-        answer.problems.append(Problem.at(path, "partial-answer", reason))
+        answer.problem(
+            "partial-answer",
+            "a partial answer: some of the cluster's stores did not reply, so data are missing; ask again",
+        )
     answer.infos += document.infos or ()
     if isinstance(document.data, _Data) and document.data.kind not in ("", "matrix", "vector", "scalar", "string"):
-        reason = f"a result of type {document.data.kind} is no series of numbers: ask for x[1d] by /api/v1/query"
-        answer.problems.append(Problem.at(path, "other-result", reason))
+        answer.problem(
+            "other-result",
+            f"a result of type {document.data.kind} is no series of numbers: ask for x[1d] by /api/v1/query",
+        )
 
 
-def _lines(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
+def _lines(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     """Yield the series of export lines. Skips lines that are not JSON; the last one may be cut."""
     bad, first, number = 0, 0, 0
     last: memoryview | None = None
@@ -226,20 +233,20 @@ def _lines(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
             continue
         bad, first, last = bad + 1, first or number, line
     if bad and last is not None and first == number and not data.endswith(b"\n"):
-        yield from _rest(path, last.tobytes(), answer)
+        yield from _rest(last.tobytes(), answer)
     elif bad:
-        answer.problems.append(Problem.at(path, "bad-record", "a line that is no series", line=first, count=bad))
+        answer.problem("bad-record", "a line that is no series", line=first, count=bad)
 
 
-def _damaged(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
+def _damaged(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     """Yield the series of a document that does not decode as a whole."""
     start = _RESULT.search(data)
     if start is None:
         answer.cut = True
-        reason = (
-            "the answer is cut or no JSON: nothing in it can be read; ask again (curl -f leaves no file of an error)"
+        answer.problem(
+            "cut-file",
+            "the answer is cut or no JSON: nothing in it can be read; ask again (curl -f leaves no file of an error)",
         )
-        answer.problems.append(Problem.at(path, "cut-file", reason))
         return
     begin, pending, joined, bad = start.end() - 1, -1, 0, 0
     for between in _BETWEEN.finditer(data, begin):
@@ -264,13 +271,13 @@ def _damaged(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]
     if ends and _decodes(data[begin : begin + ends]):
         yield _whole(data[begin : begin + ends])
         if not _decodes(b'{"data":{"result":[0' + data[begin + ends :]):
-            yield from _rest(path, b"", answer)
+            yield from _rest(b"", answer)
     elif ends:
         bad += 1
     else:
-        yield from _rest(path, data[begin:], answer)
+        yield from _rest(data[begin:], answer)
     if bad:
-        answer.problems.append(Problem.at(path, "bad-record", "a series that is no JSON is left out", count=bad))
+        answer.problem("bad-record", "a series that is no JSON is left out", count=bad)
 
 
 def _end(data: bytes) -> int:
@@ -278,11 +285,10 @@ def _end(data: bytes) -> int:
     return next((end for _, end in json_text.spans(data, 0)), 0)
 
 
-def _rest(path: str, piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
+def _rest(piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     """Yield the complete points of a last series without its end."""
     answer.cut = True
-    reason = "the answer is cut: what came before the cut was read; ask again for the rest"
-    answer.problems.append(Problem.at(path, "cut-file", reason))
+    answer.problem("cut-file", "the answer is cut: what came before the cut was read; ask again for the rest")
     closed = json_text.closed(piece, 2)
     if closed is not piece and _decodes(closed):
         yield _whole(closed)

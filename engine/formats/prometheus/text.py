@@ -14,7 +14,7 @@ from functools import cache
 
 import polars as pl
 
-from engine.core.reading import Problem, clean, decode, fold
+from engine.core.reading import Problem, clean, decode
 
 _PAIR = r'[^\S\n]*(?:[a-zA-Z_][a-zA-Z0-9_.]*|"(?:[^"\\]|\\.)*")[^\S\n]*=[^\S\n]*"(?:[^"\\]|\\.)*"[^\S\n]*'
 _SAMPLE = (
@@ -28,7 +28,6 @@ _NAME_LABEL = r'[{,]\s*__name__\s*=\s*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"'
 _QUOTED_NAME = r'^\s*\{\s*"((?:[^"\\]|\\.)*)"\s*(?:,|\})'
 _QUOTED_FIRST = r'^\s*\{\s*"(?:[^"\\]|\\.)*"\s*,?'
 _IDENTIFIER = r"^[a-zA-Z_:][a-zA-Z0-9_:.]*$"
-_TYPE = re.compile(r"#[^\S\n]*TYPE[^\S\n]+([^\s]+)[^\S\n]+([a-z]+)[^\S\n]*$", re.MULTILINE)
 _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
 """Temporary columns, with names that no label can have."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
@@ -50,13 +49,12 @@ class Scrape:
     ``samples`` has the columns ``metric`` (its name), one text column per asked label (null where a series lacks
     it), ``value`` (Float64; NaN and infinities as written), ``time_ms`` (Int64, the sample's own timestamp, mostly
     null), ``line`` (UInt32, 1-based) and ``labels`` (the raw text between the braces, ``""`` without any). Rows are in
-    file order. ``types`` maps metric family to its declared type. ``cut``: the text does not end with a line end (or,
+    file order. ``cut``: the text does not end with a line end (or,
     in OpenMetrics, lacks ``# EOF``): the last, possibly shortened line is left out.
     """
 
     samples: pl.DataFrame
     problems: tuple[Problem, ...]
-    types: dict[str, str]
     cut: bool
 
 
@@ -71,23 +69,13 @@ LARGE = 16 << 20
 """Bytes of text that are parsed at once."""
 
 
-def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Scrape:
-    """Parse the text exposition ``data`` of file ``path``.
+def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Iterator[Scrape]:
+    """Parse the text exposition ``data`` of file ``path``; yield the samples of about LARGE bytes at a time.
 
     ``names``: regular expression that a metric name must contain (Rust ``regex`` syntax); other samples are not
     returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
     ``bad-line``, one per reason with the first line number and a count.
     """
-    scrapes = list(parts(path, data, labels, names))
-    if len(scrapes) == 1:
-        return scrapes[0]
-    types = {name: kind for part in scrapes for name, kind in part.types.items()}
-    problems = fold(problem for part in scrapes for problem in part.problems)
-    return Scrape(pl.concat([part.samples for part in scrapes], rechunk=False), problems, types, scrapes[-1].cut)
-
-
-def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Iterator[Scrape]:
-    """Parse as ``parse`` does, but yield the samples of about LARGE bytes at a time."""
     openmetrics = data[-64:].rstrip().endswith(b"# EOF")
     if len(data) <= LARGE:
         yield _parse(path, data, labels, names, openmetrics)
@@ -98,7 +86,7 @@ def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
         part = _parse(path, data[begin:end], labels, names, openmetrics)
         moved = [replace(one, line=one.line + before) if one.line else one for one in part.problems]
         samples = part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32))
-        yield Scrape(samples, tuple(moved), part.types, part.cut)
+        yield Scrape(samples, tuple(moved), part.cut)
         before += data.count(b"\n", begin, end)
         begin = end
 
@@ -115,7 +103,6 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     if cut or lines[-1] == "":
         lines.pop()
 
-    types = _types(text, text.rfind("\n") + 1 if cut else len(text))
     # Every query costs 0.1 ms however small its frame, and many short scrapes are read at a start.
     whole = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).lazy().with_row_index("line", offset=1)
     whole = whole.filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
@@ -161,7 +148,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
         samples.drop_in_place(name)
     columns = (name if name in present else _absent(name) for name in labels)
     samples = _checked(samples, plain, present).select("metric", *columns, "value", "time_ms", "line", "labels")
-    return Scrape(samples, tuple(problems), types, cut)
+    return Scrape(samples, tuple(problems), cut)
 
 
 def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmetrics: bool) -> pl.DataFrame:
@@ -195,12 +182,6 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmet
         label.str.contains(_LABELS).alias(_READABLE),
         plain.alias(_PLAIN),
     ).collect(engine="in-memory")
-
-
-def _types(text: str, end: int) -> dict[str, str]:
-    """Read the declared types up to ``end``; a declaration must begin its line."""
-    matches = _TYPE.finditer(text, 0, end)
-    return {m[1]: m[2] for m in matches if not text[text.rfind("\n", 0, m.start()) + 1 : m.start()].strip()}
 
 
 def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:

@@ -259,8 +259,10 @@ def level(value: float, *limits: float) -> int:
 
 def insights_frame(found: Iterable[Insight]) -> pl.DataFrame:
     """Return INSIGHTS rows."""
-    rows = (
-        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.current, i.status, i.reason)
-        for i in found
+    return of_rows(
+        INSIGHTS,
+        (
+            (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.current, i.status, i.reason)
+            for i in found
+        ),
     )
-    return of_rows(INSIGHTS, rows)

@@ -298,8 +298,11 @@ def tables_of(
 ) -> dict[str, pl.DataFrame]:
     """Return the tables that every open job has, by name: EXPLAINED, ERRORS, HISTORY, CONF_CHANGES, and WHAT_IF if
     ``metrics`` are predicted. ``compare``: the run whose configuration is compared, None: the run before."""
-    key = (job.job_id, "now" if context.at_ms is None else "past", fleet.version)
-    runs = context.memo.value("runs like job", key, lambda: _runs(job, fleet.jobs))
+    runs = context.memo.value(
+        "runs like job",
+        (job.job_id, "now" if context.at_ms is None else "past", fleet.version),
+        lambda: _runs(job, fleet.jobs),
+    )
     other = compare or history.run_before(runs, job.job_id)
     changes = CONF_CHANGES.empty()
     if other and other != job.job_id and other in job.known:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import Array
@@ -50,13 +50,8 @@ def factor(value: int, base: int) -> str:
     """Write a factor as ``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
     if base == 0:
         return "(Infinityx)" if value > 0 else "(-Infinityx)" if value else ""
-    return f"({_two_decimals(Decimal(repr(value / base)), ROUND_HALF_UP)}x)"
-
-
-def _two_decimals(value: Decimal, how: str) -> str:
-    with localcontext() as context:
-        context.prec = 400
-        return str(value.quantize(Decimal("0.01"), rounding=how))
+    with localcontext(prec=400):
+        return f"({Decimal(repr(value / base)).quantize(Decimal('0.01'), rounding=ROUND_HALF_UP)}x)"
 
 
 def java_double(value: float) -> str:
@@ -74,20 +69,6 @@ def java_double(value: float) -> str:
     text = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) - 1 + int(exponent)
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
-
-
-def percent(part: int, whole: int) -> str:
-    """Write a share as ``1.72 %``: two decimals, half even, below 1 % ``0 %``; a whole of 0: ``NaN``."""
-    if whole == 0:
-        return "NaN"
-    value = part / whole * 100
-    return "0 %" if int(value) == 0 else f"{_two_decimals(Decimal(value), ROUND_HALF_EVEN)} %"
-
-
-def duration(ms: int) -> str:
-    """Write a time as ``H:MM:SS``, hours not wrapped."""
-    seconds = ms // 1000
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def plain(values: Array) -> list[str]:
@@ -108,11 +89,12 @@ MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
 
 def details_json(details: Mapping[str, Any]) -> str:
     """Write details as a JSON object, labels and values cut as Dr. Elephant stores them."""
-    cut_details = {
-        cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
-        for label, value in details.items()
-    }
-    return _ENCODER.encode(cut_details)
+    return _ENCODER.encode(
+        {
+            cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
+            for label, value in details.items()
+        }
+    )
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

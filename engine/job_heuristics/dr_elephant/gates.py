@@ -40,8 +40,9 @@ class Subject:
 
     def rows(self, at: Array) -> Subject:
         """Return the subject's values at the places ``at`` only."""
-        measures = {name: values[at] for name, values in self.measures.items()}
-        return Subject(measures, self.limits, self.numbers, self.published)
+        return Subject(
+            {name: values[at] for name, values in self.measures.items()}, self.limits, self.numbers, self.published
+        )
 
 
 class Final(Enum):

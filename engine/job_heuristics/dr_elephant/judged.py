@@ -127,8 +127,9 @@ def findings_of(
         details, level, row = json.loads(text), LEVELS[severity], ("jobs", (job,))
         if state in FAILED and error and any(label in details for label in FAILURES):
             if job not in failures or units.rank(level) > units.rank(failures[job].level):
-                words = f"{error}; open the job for the whole text"
-                failures[job] = Finding(level, subject_of("Failure", name), words, row)
+                failures[job] = Finding(
+                    level, subject_of("Failure", name), f"{error}; open the job for the whole text", row
+                )
             continue
         fact, todo = (told or {}).get((job, heuristic)) or fact_of(details)
         running = ", so far: it still runs" if state == "RUNNING" else ""
@@ -259,8 +260,12 @@ def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``, stable within a job; rows of other
     jobs come last."""
     place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
-    placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
-    return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
+    return (
+        pl.concat(frames)
+        .join(place, on="job_id", how="left", maintain_order="left")
+        .sort("_place", maintain_order=True, nulls_last=True)
+        .drop("_place")
+    )
 
 
 A = TypeVar("A")

@@ -122,11 +122,6 @@ class SideHeuristic(Heuristic):
     judge: Callable[[Jobs, SideRule], Verdict] | None = None
     error: Callable[[Jobs], Mapping[int, str]] = lambda jobs: {}
 
-    @property
-    def same_in_both(self) -> bool:
-        """Whether Dr. Elephant's code and the published description give the same verdicts."""
-        return self.in_published and self.published is None
-
     def branches_of(self, *, published: bool) -> tuple[Branch, ...]:
         """Return the gates of the published description, or of Dr. Elephant's code."""
         return self.published if published and self.published is not None else self.branches
@@ -181,17 +176,11 @@ _NO_DATA_DETAILS = '{"No Data Received":""}'
 Verdicts = Sequence[tuple[SideRule, Verdict]]
 
 
-def verdicts(rules: Rules[S], jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None) -> Verdicts:
+def verdicts(rules: Rules[S], jobs: Jobs, *, published: bool = False) -> Verdicts:
     """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published``
-    description.
-
-    ``by_code``: verdicts of the same jobs by the code, reused for heuristics that are the same in both.
-    """
-    by_rule = {id(rule): made for rule, made in by_code or ()}
+    description."""
     return [
-        (rule, by_rule[id(rule)])
-        if rule.heuristic.same_in_both and id(rule) in by_rule
-        else (rule, verdict_of(rule, jobs, published=published))
+        (rule, verdict_of(rule, jobs, published=published))
         for rule in rules.rules
         if rule.heuristic.in_published or not published
     ]
@@ -215,16 +204,17 @@ def rows(jobs: Jobs, made: Verdicts) -> pl.DataFrame:
     order = np.argsort(job, kind="stable")
     kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
     severity, score = (np.concatenate([part[k] for part in parts]).astype(np.int64)[order] for k in (2, 3))
-    frame = pl.DataFrame(
-        {
-            "job_id": jobs.frame["job_id"].gather(job[order]),
-            "heuristic": pl.Series([part[1] for part in parts]).gather(kinds[order]),
-            "severity": pl.Series(SEVERITIES).gather(severity),
-            "score": score,
-            "details": pl.Series([text for part in parts for text in part[4]], dtype=pl.String).gather(order),
-        }
+    return HEURISTICS.frame(
+        pl.DataFrame(
+            {
+                "job_id": jobs.frame["job_id"].gather(job[order]),
+                "heuristic": pl.Series([part[1] for part in parts]).gather(kinds[order]),
+                "severity": pl.Series(SEVERITIES).gather(severity),
+                "score": score,
+                "details": pl.Series([text for part in parts for text in part[4]], dtype=pl.String).gather(order),
+            }
+        )
     )
-    return HEURISTICS.frame(frame)
 
 
 def totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:

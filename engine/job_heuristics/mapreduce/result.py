@@ -219,8 +219,11 @@ def facts_of(part: Model) -> JobFacts:
 
 def _errors(part: Model) -> tuple[Told, ...]:
     """Return the errors of failed attempts, and what the one job in ``part`` says of its own end."""
-    told = part.attempts.filter(FAILED_WITH_ERROR)
-    each = told.group_by("error", maintain_order=True).agg(pl.len(), pl.col("attempt_id").first())
+    each = (
+        part.attempts.filter(FAILED_WITH_ERROR)
+        .group_by("error", maintain_order=True)
+        .agg(pl.len(), pl.col("attempt_id").first())
+    )
     return (*each.iter_rows(), *((text, 0, "job") for text in part.jobs["diagnostics"].to_list()))
 
 
@@ -345,8 +348,9 @@ def of_job(
             ("run time", before.runtime_ms, after.runtime_ms, units.duration),
         ]
     frame = OpenJob(job_id, model.parts, partial(_input_bytes, model), partial(_configuration, model), facts.errors)
-    tables = tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context)
-    return made, tables | {PHASES.name: _phases(made)}
+    return made, tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context) | {
+        PHASES.name: _phases(made)
+    }
 
 
 def _phases(job_detail: JobDetail) -> pl.DataFrame:
@@ -364,8 +368,13 @@ def _phases(job_detail: JobDetail) -> pl.DataFrame:
 
 
 def _input_bytes(model: Model, jobs: Sequence[str]) -> dict[str, int | None]:
-    maps = model.only(jobs).tasks.filter(pl.col("side") == "map")
-    return dict(maps.group_by("job_id").agg(pl.col("input_bytes").sum()).iter_rows())
+    return dict(
+        model.only(jobs)
+        .tasks.filter(pl.col("side") == "map")
+        .group_by("job_id")
+        .agg(pl.col("input_bytes").sum())
+        .iter_rows()
+    )
 
 
 def _configuration(model: Model, job_id: str) -> dict[str, str | None]:

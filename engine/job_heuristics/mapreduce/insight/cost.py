@@ -63,8 +63,7 @@ def costs(
     mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]
     needed = np.minimum(_needs(tasks, count, headroom), container)[side]
     good = attempts.chosen & (attempts.state == SUCCEEDED)
-    over = np.where(attempts.finished, attempts.finish_ms, until[attempts.job])
-    ms = np.clip(over - attempts.start_ms, 0, 2**42)
+    ms = np.clip(np.where(attempts.finished, attempts.finish_ms, until[attempts.job]) - attempts.start_ms, 0, 2**42)
     ms[~attempts.finished & ~known_end[attempts.job]] = 0
     idle = np.minimum(_idle(attempts, good, count), ms)
     worked = ms - idle
@@ -122,8 +121,7 @@ _NEVER = -(2**63)
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
     """Return peak MB times ``headroom`` per job and side; a huge number if memory was not measured."""
     peak = Segments(tasks.side[tasks.timed], 2 * count).largest(tasks.numbers["peak"], 0)
-    need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
-    return np.where(peak > 0, need, 2**62)
+    return np.where(peak > 0, np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64), 2**62)
 
 
 def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:

@@ -182,10 +182,8 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
     long = total_ms >= split.at
     by_data = long & (expected >= (split.low_mean + split.high_mean) / 2)
     slow = {outlier.name for outlier in nodes}
-    on_slow = np.fromiter((host in slow for host in hosts), dtype=bool, count=len(hosts))
-    by_node = long & ~by_data & on_slow
-    cpu_line = robust_line(size, cpu_ms)
-    extra_cpu = cpu_ms - cpu_line.at(size)
+    by_node = long & ~by_data & np.fromiter((host in slow for host in hosts), dtype=bool, count=len(hosts))
+    extra_cpu = cpu_ms - robust_line(size, cpu_ms).at(size)
     extra_time = total_ms - expected
     by_cpu = long & ~by_data & ~by_node & (extra_time > 0) & (extra_cpu >= 0.5 * extra_time)
     counts = [int(mask.sum()) for mask in (long, by_data, by_node, by_cpu)]

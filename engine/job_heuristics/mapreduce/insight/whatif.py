@@ -125,8 +125,7 @@ def peak_slots(start: Ints, finish: Ints) -> int:
         return 0
     moments = np.concatenate([finish, start])
     change = np.concatenate([-np.ones(len(finish), dtype=np.int64), np.ones(len(start), dtype=np.int64)])
-    order = np.lexsort((change, moments))
-    return max(1, int(np.cumsum(change[order]).max()))
+    return max(1, int(np.cumsum(change[np.lexsort((change, moments))]).max()))
 
 
 def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:

@@ -172,12 +172,11 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         sort_ms=pl.when(is_map).then(zero).otherwise(pl.col("sort_finish_ms") - pl.col("shuffle_finish_ms")),
     )
     timed = pl.col("total_ms").is_not_null()
-    frame = frame.with_columns(
+    return frame.with_columns(
         timed=timed,
         shuffle_ms=pl.when(timed).then(pl.col("shuffle_ms").fill_null(0)),
         sort_ms=pl.when(timed).then(pl.col("sort_ms").fill_null(0)),
-    )
-    return frame.collect()
+    ).collect()
 
 
 def completed_attempts(events: Events, attempts: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
@@ -214,8 +213,11 @@ def assemble(events: Events) -> dict[str, JobPart]:
     contested = any(len(each) > 1 for each in files.values())
     for name in ("jobs", "task_starts", "task_ends", "attempt_starts", "attempt_ends"):
         frame = getattr(events, name)
-        rows = only_chosen(frame, chosen, rest) if contested else frame.filter(pl.col("job_id").is_not_null())
-        setattr(events, name, rows)
+        setattr(
+            events,
+            name,
+            only_chosen(frame, chosen, rest) if contested else frame.filter(pl.col("job_id").is_not_null()),
+        )
     attempts = attempt_rows(events.attempt_starts, events.attempt_ends)
     tasks = task_rows(events, attempts, rest)
     jobs = _jobs(events, chosen, tasks, attempts)
@@ -278,40 +280,46 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
     # A cut last line counts only while nothing follows it.
     still_cut = pl.col("cut_seq") > pl.max_horizontal(pl.col("last_seq"), pl.col("attempt_seq")).fill_null(-1)
     lost = (pl.col("kind") == "jhist") & pl.any_horizontal("lost_tasks", "lost_choices", "lost_attempts")
-    completed = frame.with_columns(
-        state=pl.when(ended)
-        .then(state)
-        .when(state.is_in(_BEGINNING) | (pl.col("kind") == "jhist"))
-        .then(pl.lit("RUNNING"))
-        .otherwise(pl.coalesce(state, pl.lit("UNKNOWN"))),
-        source=pl.coalesce(
-            "source",
-            pl.col("kind").replace_strict(
-                {"jhist": "history", "mapreduce-rest": "rest"},
-                default="history", return_dtype=pl.String,
+    return (
+        frame.with_columns(
+            state=pl.when(ended)
+            .then(state)
+            .when(state.is_in(_BEGINNING) | (pl.col("kind") == "jhist"))
+            .then(pl.lit("RUNNING"))
+            .otherwise(pl.coalesce(state, pl.lit("UNKNOWN"))),
+            source=pl.coalesce(
+                "source",
+                pl.col("kind").replace_strict(
+                    {"jhist": "history", "mapreduce-rest": "rest"},
+                    default="history",
+                    return_dtype=pl.String,
+                ),
             ),
-        ),
-        broken=pl.coalesce("broken", pl.when(still_cut).then(pl.col("cut")), pl.when(lost).then(pl.lit(_LOST)), pl.lit("")),
-        file=pl.coalesce(pl.col("file"), pl.col("task_file")),
-        tasks_seen=pl.col("tasks_seen").fill_null(0),
-        am_starts=pl.col("am_starts").fill_null(0),
-    ).with_columns(
-        maps=pl.when(pl.col("state") == "RUNNING").then(pl.coalesce("maps", "seen_maps")).otherwise(
-            pl.coalesce("seen_maps", "maps", pl.lit(0))
-        ),
-        reduces=pl.when(pl.col("state") == "RUNNING").then(pl.coalesce("reduces", "seen_reduces")).otherwise(
-            pl.coalesce("seen_reduces", "reduces", pl.lit(0))
-        ),
-        maps_finished=pl.coalesce("done_maps", "maps_finished"),
-        reduces_finished=pl.coalesce("done_reduces", "reduces_finished"),
-        attempts_running=pl.when(pl.col("state").is_in(TERMINAL)).then(pl.lit(0)).otherwise(
-            pl.coalesce("attempts_running", "running")
-        ),
-        finish_ms=pl.when(pl.col("state") != "RUNNING").then(pl.col("finish_ms")),
-        last_event_ms=pl.max_horizontal("last_time", "task_time", "attempt_time"),
-        broken=_over_limit(events).fill_null(pl.col("broken")),
-    )  # fmt: skip
-    return completed.collect()
+            broken=pl.coalesce(
+                "broken", pl.when(still_cut).then(pl.col("cut")), pl.when(lost).then(pl.lit(_LOST)), pl.lit("")
+            ),
+            file=pl.coalesce(pl.col("file"), pl.col("task_file")),
+            tasks_seen=pl.col("tasks_seen").fill_null(0),
+            am_starts=pl.col("am_starts").fill_null(0),
+        )
+        .with_columns(
+            maps=pl.when(pl.col("state") == "RUNNING")
+            .then(pl.coalesce("maps", "seen_maps"))
+            .otherwise(pl.coalesce("seen_maps", "maps", pl.lit(0))),
+            reduces=pl.when(pl.col("state") == "RUNNING")
+            .then(pl.coalesce("reduces", "seen_reduces"))
+            .otherwise(pl.coalesce("seen_reduces", "reduces", pl.lit(0))),
+            maps_finished=pl.coalesce("done_maps", "maps_finished"),
+            reduces_finished=pl.coalesce("done_reduces", "reduces_finished"),
+            attempts_running=pl.when(pl.col("state").is_in(TERMINAL))
+            .then(pl.lit(0))
+            .otherwise(pl.coalesce("attempts_running", "running")),
+            finish_ms=pl.when(pl.col("state") != "RUNNING").then(pl.col("finish_ms")),
+            last_event_ms=pl.max_horizontal("last_time", "task_time", "attempt_time"),
+            broken=_over_limit(events).fill_null(pl.col("broken")),
+        )
+        .collect()
+    )
 
 
 def _over_limit(events: Events) -> pl.Expr:
@@ -348,7 +356,9 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
     """Assemble the jobs whose files changed, and return the model of all. Parts of ``now`` and ``past`` are kept
     apart, so that looking back does not evict the present."""
     versions = {number: info.version for number, info in inputs.files.items()}
-    files_of = context.memo.state("files by job", FilesByJob).update(inputs, versions)
+    named: Partials[int, NamedJobs] = context.memo.state("files by job", Partials)
+    named.update(versions, lambda files: _named_jobs(inputs, files))
+    files_of = _files_by_job(named)
     parts: Partials[str, JobPart | None] = context.memo.state(f"job parts {times}", Partials)
 
     def compute(jobs: Collection[str]) -> Mapping[str, JobPart | None]:
@@ -359,29 +369,6 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
     stamps = {job: tuple((file, versions[file]) for file in files) for job, files in files_of.items()}
     parts.update(stamps, compute, key=context.at_ms)
     return Model({job: part for job, part in parts.items() if part is not None}, parts.revisions)
-
-
-class FilesByJob:
-    """Which files each job depends on. A growing file usually names the same jobs; then nothing is recomputed."""
-
-    def __init__(self) -> None:
-        self._named: Partials[int, NamedJobs] = Partials()
-        self._files_of: dict[str, list[int]] = {}
-
-    def update(self, inputs: Inputs, versions: Mapping[int, int]) -> dict[str, list[int]]:
-        """Return the files of each job, by the files' ``versions``."""
-        renamed = False
-
-        def compute(files: Collection[int]) -> dict[int, NamedJobs]:
-            nonlocal renamed
-            fresh = _named_jobs(inputs, files)
-            renamed = any(self._named.get(file) != fresh[file] for file in files)
-            return fresh
-
-        delta = self._named.update(versions, compute)
-        if renamed or delta.removed:
-            self._files_of = _files_by_job(self._named)
-        return self._files_of
 
 
 def _named_jobs(inputs: Inputs, files: Collection[int]) -> dict[int, NamedJobs]:

@@ -141,8 +141,7 @@ class Model:
             return self
         if wanted not in self._last_part:
             self._last_part.clear()
-            parts = {job: self.parts[job] for job in jobs if job in self.parts}
-            self._last_part[wanted] = Model(parts, self.revisions)
+            self._last_part[wanted] = Model({job: self.parts[job] for job in jobs if job in self.parts}, self.revisions)
         return self._last_part[wanted]
 
 
@@ -263,8 +262,9 @@ class Side:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
-        others = {name: v[places] for name, v in self.others.items()}
-        return replace(self, **taken, hosts=hosts, racks=racks, others=others)
+        return replace(
+            self, **taken, hosts=hosts, racks=racks, others={name: v[places] for name, v in self.others.items()}
+        )
 
     @property
     def memory_container_mb(self) -> int:
@@ -358,7 +358,6 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
     container = row[f"{name}_memory_mb"]
     untimed = mine.filter(~(pl.col("timed") & pl.col("total_ms").is_not_null()).fill_null(False))
     untimed = untimed.filter(pl.col("ended_ms").is_not_null())
-    peak = np.maximum(_ints(timed, f"{name}_physical_max_bytes"), _ints(timed, "physical_bytes"))
     return Side(
         name=name,
         n=ended,
@@ -368,7 +367,7 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
         untimed={column: _ints(untimed, column) for column in OF_ALL_TASKS},
         others={column: _ints(timed, column) for column in _OTHERS},
         size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
-        peak=peak,
+        peak=np.maximum(_ints(timed, f"{name}_physical_max_bytes"), _ints(timed, "physical_bytes")),
         hosts=tuple(timed["host"].fill_null("").to_list()),
         racks=tuple(timed["rack"].fill_null("").to_list()),
         **{name: _ints(timed, column) for name, column in SIDE_COLUMNS.items()},

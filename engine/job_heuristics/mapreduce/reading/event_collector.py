@@ -327,8 +327,9 @@ def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | No
         return job
     to.problem("bad-record", "a job id that names no job")
     if parsed:
-        message = f"java.lang.IllegalArgumentException: JobId string : {clean(job, 100)} is not properly formed"
-        to.parser_error(seq, message)
+        to.parser_error(
+            seq, f"java.lang.IllegalArgumentException: JobId string : {clean(job, 100)} is not properly formed"
+        )
     return None
 
 

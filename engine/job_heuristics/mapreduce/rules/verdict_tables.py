@@ -287,23 +287,27 @@ def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
         for mode in (False, True)
     )
     by_code = verdicts(rules, code)
-    by_description = verdicts(rules, described, published=True, by_code=by_code)
+    by_description = {id(rule): verdict for rule, verdict in verdicts(rules, described, published=True)}
     counted = {mode: metrics_of(jobs, sides, published=mode) for mode in (False, True)}
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name, reason in METRIC_DIFFERENCES.items():
         one, two = counted[False][name], counted[True][name]
         at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
         parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
-    by_rule = {id(rule): verdict for rule, verdict in by_description}
     for rule, verdict in by_code:
-        other = by_rule.get(id(rule))
-        if other is verdict:
-            continue
+        other = by_description.get(id(rule))
         ours = np.where(verdict.given, verdict.severity, -1)
         theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
         where = np.flatnonzero(ours != theirs)
-        reason = rule.heuristic.difference
-        parts.append((where.tolist(), rule.name, _severity_words(ours[where]), _severity_words(theirs[where]), reason))
+        parts.append(
+            (
+                where.tolist(),
+                rule.name,
+                _severity_words(ours[where]),
+                _severity_words(theirs[where]),
+                rule.heuristic.difference,
+            )
+        )
     names = jobs["job_id"].to_list()
     rows = sorted(
         (j, order, what, a, b, reason)

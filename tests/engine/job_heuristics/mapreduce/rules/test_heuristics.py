@@ -162,7 +162,7 @@ def test_declarations_are_complete_and_in_order() -> None:
         assert bool(each.branches) != bool(each.judge), each.name
         named = {gate.limits for branch in (*each.branches, *(each.published or ())) for gate in branch.gates}
         assert named == set(each.limits), each.name
-        assert each.same_in_both != bool(each.difference), each.name
+        assert (each.in_published and each.published is None) != bool(each.difference), each.name
 
 
 def test_advice_carries_the_jobs_numbers() -> None:

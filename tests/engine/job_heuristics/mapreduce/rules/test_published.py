@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from engine.core.incremental import Memo
 from engine.core.view import Context, Result
-from engine.job_heuristics.dr_elephant.heuristic import default_rules
-from engine.job_heuristics.dr_elephant.sides import Jobs, rows, verdicts
-from engine.job_heuristics.mapreduce.model.assembly import current_model
-from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS, QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer
@@ -45,21 +39,6 @@ def compute(mode: str) -> Result:
     made = job()
     files = {f"/d/{made.file_name}": writer.text(made), f"/d/{made.id}_conf.xml": writer.conf_xml(made)}
     return VIEW.compute(inputs_of(files), JobParameters(mode=mode), Context(0))
-
-
-def test_verdicts_equal_in_both_modes_are_shared() -> None:
-    draw = np.random.default_rng(7)
-    count = 300
-    model = current_model(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
-    names = sides_of(model.jobs, model.arrays[0], {}, published=True).keys()
-    sides = {name: draw.integers(0, 10 ** draw.integers(1, 12, 2 * count)) for name in names}
-    frame = pl.concat([model.jobs.with_columns(job_id=pl.lit(f"job_1_{k}")) for k in range(count)])
-    jobs = Jobs(frame, sides, {}, np.full(count, 2.0**27))
-    rules = default_rules(HEURISTICS).also(QUEUE_LIMIT)
-    alone = verdicts(rules, jobs, published=True)
-    shared = verdicts(rules, jobs, published=True, by_code=verdicts(rules, jobs))
-    assert rows(jobs, alone).equals(rows(jobs, shared))
-    assert any((verdict.severity > 0).any() for _, verdict in shared)
 
 
 def test_metrics_by_hand() -> None:
