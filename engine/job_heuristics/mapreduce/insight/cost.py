@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.dr_elephant.metrics import costs_of
 from engine.job_heuristics.dr_elephant.side_stats import Segments
 from engine.job_heuristics.mapreduce.model.arrays import KILLED, RUNNING, SUCCEEDED, AttemptArrays, TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.mapreduce.model.model import MB, Model
-from engine.job_heuristics.tables import COSTS
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),
@@ -82,8 +82,7 @@ def costs(
         "running": (lost & running, job, mb, cores, ms),
         "application master": (am_ms > 0, np.arange(count), setting("am_mb"), setting("am_vcores"), am_ms),
     }
-    shape = (count, len(NAMES))
-    memory, vcores, parts = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    memory, vcores, parts = (np.zeros((count, len(NAMES)), dtype=np.int64) for _ in range(3))
     for rank, cause in enumerate(NAMES):
         mask, job, held_mb, held_cores, held_ms = rows[cause]
         at = np.flatnonzero(mask)
@@ -92,27 +91,9 @@ def costs(
             parts[:, rank], memory[:, rank] = s.size, s.whole(held_mb[at] * span)
             if held_cores is not None:
                 vcores[:, rank] = s.whole(held_cores[at] * span)
-    total = memory.sum(axis=1)
-    at, rank_of = np.nonzero((memory > 0) | (vcores > 0))
-    mb_ms, vcore_ms = memory[at, rank_of], vcores[at, rank_of]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = 100 * mb_ms / total[at]
-    price: list[float | None] = [None] * len(at)
-    if price_gb_h is not None or price_vcore_h is not None:
-        with np.errstate(over="ignore"):
-            price = (mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + vcore_ms / 3.6e6 * (price_vcore_h or 0)).tolist()
-    return COSTS.frame(
-        {
-            "job_id": [ids[j] for j in at.tolist()],
-            "cause": [NAMES[k] for k in rank_of.tolist()],
-            "attempts": parts[at, rank_of],
-            "mb_ms": mb_ms,
-            "mb_s": mb_ms / 1000,
-            "vcore_s": vcore_ms / 1000,
-            "share": share,
-            "price": price,
-        }
-    )
+    cells = zip(ids, parts.tolist(), memory.tolist(), vcores.tolist(), strict=True)
+    by_job = {name: dict(zip(NAMES, zip(*of_job, strict=True), strict=True)) for name, *of_job in cells}
+    return costs_of(by_job, NAMES, price_gb_h, price_vcore_h)
 
 
 _NEVER = -(2**63)

@@ -31,10 +31,13 @@ class Events:
 
     def _drop_after(self, at: int) -> None:
         """Drop what happened after ``at``; jobs that ended later are running."""
-        self.task_starts = self.task_starts.filter(pl.col("scheduled_ms").fill_null(at) <= at)
-        self.task_ends = self.task_ends.filter(pl.col("finish_ms").fill_null(at) <= at)
-        self.attempt_starts = self.attempt_starts.filter(pl.col("start_ms").fill_null(at) <= at)
-        self.attempt_ends = self.attempt_ends.filter(pl.col("finish_ms").fill_null(at) <= at)
+        self.task_starts, self.task_ends, self.attempt_starts, self.attempt_ends = (
+            frame.filter(pl.col(time).fill_null(at) <= at)
+            for frame, time in (
+                (self.task_starts, "scheduled_ms"), (self.task_ends, "finish_ms"),
+                (self.attempt_starts, "start_ms"), (self.attempt_ends, "finish_ms"),
+            )
+        )  # fmt: skip
         begun = pl.coalesce("time_ms", "submit_ms", "launch_ms", pl.lit(at))
         later = pl.col("finish_ms").fill_null(at) > at
         self.jobs = self.jobs.filter((begun <= at) & ~pl.col("event").is_in(["BROKEN", "CUT"])).with_columns(
@@ -73,23 +76,21 @@ def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
         },
         schema={FILE: pl.UInt32, "kind": pl.String, "mtime": pl.Int64},
     ).with_columns(rank=pl.col("kind").replace_strict(_RANK, default=0, return_dtype=pl.Int64))
+    ended, unended, rows = (
+        pl.col("state").is_in(TERMINAL).any().fill_null(False),
+        pl.lit(False),
+        pl.len().cast(pl.Int32),
+    )
     counts = [
-        events.jobs.lazy()
-        .group_by("job_id", FILE)
-        .agg(final=pl.col("state").is_in(TERMINAL).any().fill_null(False), ends=pl.lit(0), records=pl.len())
-    ]
-    for frame, ended in (
-        (events.task_ends, True),
-        (events.attempt_ends, True),
-        (events.task_starts, False),
-        (events.attempt_starts, False),
-    ):
-        rows = pl.len().cast(pl.Int32)
-        counts.append(
-            frame.lazy()
-            .group_by("job_id", FILE)
-            .agg(final=pl.lit(False), ends=rows if ended else pl.lit(0), records=pl.len())
+        frame.lazy().group_by("job_id", FILE).agg(final=final, ends=ends, records=pl.len())
+        for frame, final, ends in (
+            (events.jobs, ended, pl.lit(0)),
+            (events.task_ends, unended, rows),
+            (events.attempt_ends, unended, rows),
+            (events.task_starts, unended, pl.lit(0)),
+            (events.attempt_starts, unended, pl.lit(0)),
         )
+    ]
     per_file = (
         pl.concat(counts)
         .filter(pl.col("job_id").is_not_null())
