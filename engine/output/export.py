@@ -83,12 +83,6 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
     anybody may have written. Numbers stay numbers, and JSON has every text as it is.
     """
     documents = {c.name for c in table.columns if c.kind == "json"}
-    if frame.width > 1 and documents.isdisjoint(frame.columns) and all(map(_as_is, frame.dtypes)):
-        # The same bytes, much faster; Polars would write an empty text as two quotes.
-        texts = pl.col(pl.String)
-        runs = texts.str.contains(f"^{_FORMULA}") & ~texts.str.contains(f"^(?:{_NUMBER})$")
-        as_texts = pl.when((texts != "") & runs).then(texts.str.replace("^", "'")).when(texts != "").then(texts)
-        return harmless(frame.with_columns(as_texts).write_csv())
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
@@ -101,15 +95,10 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
     return harmless(out.getvalue())
 
 
-_FORMULA = r"[=+\-@\uff1d\uff0b\uff0d\uff20][\s\S]"
-"""Beginnings of what Excel, LibreOffice and Sheets run, also in full width. Tabs and line ends are no part of any name."""
-_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_is_formula, _is_number = re.compile(_FORMULA).match, re.compile(_NUMBER).fullmatch
-
-
-def _as_is(dtype: pl.DataType) -> bool:
-    """Whether Polars writes such a column as Python's ``csv`` does (floats and booleans it does not)."""
-    return dtype == pl.String or dtype.is_integer()
+_is_formula = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20][\s\S]").match
+"""Whether a text begins as what Excel, LibreOffice and Sheets run, also in full width. Tabs and line ends are no part of any
+name."""
+_is_number = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").fullmatch
 
 
 def _field(value: Any) -> Any:

@@ -55,16 +55,12 @@ def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.D
         if not spec.key or not any(heights):
             continue
         if max(heights) > MOST_ROWS:
-            parts.append(_compared(title, *(_number_of_rows(height) for height in heights)))
+            counts = (pl.DataFrame([("", "rows", float(height))], _LONG, orient="row") for height in heights)
+            parts.append(_compared(title, *counts))
         else:
             left, right = (_of_table(spec, frame if frame is not None else spec.empty()) for frame in frames)
             parts.append(_compared(title, left, right))
     return pl.concat(parts)
-
-
-def _number_of_rows(height: int) -> pl.DataFrame:
-    """Return the number of rows of a table in the form of ``_LONG``."""
-    return pl.DataFrame([("", "rows", float(height))], _LONG, orient="row")
 
 
 def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

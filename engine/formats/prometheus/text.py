@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import polars as pl
 
@@ -146,7 +145,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     plain = samples[_PLAIN]
     for name in ("raw", _READABLE, _PLAIN):
         samples.drop_in_place(name)
-    columns = (name if name in present else _absent(name) for name in labels)
+    columns = (name if name in present else pl.lit(None, pl.String).alias(name) for name in labels)
     samples = _checked(samples, plain, present).select("metric", *columns, "value", "time_ms", "line", "labels")
     return Scrape(samples, tuple(problems), cut)
 
@@ -220,12 +219,6 @@ def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
     return lines.filter(~foreign.fill_null(False)).with_columns(
         pl.when(inside & name.is_not_null()).then(pl.concat_str(name, rest)).otherwise(raw).alias("raw")
     )
-
-
-@cache
-def _absent(name: str) -> pl.Expr:
-    """Select nulls as values of label ``name``; cached, since making the expression costs as much as a row."""
-    return pl.lit(None, pl.String).alias(name)
 
 
 def _cut_label(name: str) -> pl.Expr:

@@ -297,7 +297,7 @@ def job_detail(
     outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
     advices = {rule.name: rule.heuristic.advice for rule in rules.rules}
     prediction = None
-    if not scenario.empty or changed is not rules:
+    if scenario != whatif.Scenario() or changed is not rules:
         prediction = whatif.predict(job, scenario, changed)
 
     def words(name: str, level: int) -> tuple[decision.Why | None, str, decision.Outlook | None]:
@@ -347,7 +347,10 @@ def of_job(
             ("wait", before.wait_ms, after.wait_ms, units.duration),
             ("run time", before.runtime_ms, after.runtime_ms, units.duration),
         ]
-    frame = OpenJob(job_id, model.parts, partial(_input_bytes, model), partial(_configuration, model), facts.errors)
+    frame = OpenJob(
+        job_id, model.parts, partial(_input_bytes, model),
+        lambda other: dict(model.only((other,)).conf.select("key", "value").iter_rows()), facts.errors,
+    )  # fmt: skip
     return made, tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context) | {
         PHASES.name: _phases(made)
     }
@@ -375,7 +378,3 @@ def _input_bytes(model: Model, jobs: Sequence[str]) -> dict[str, int | None]:
         .agg(pl.col("input_bytes").sum())
         .iter_rows()
     )
-
-
-def _configuration(model: Model, job_id: str) -> dict[str, str | None]:
-    return dict(model.only((job_id,)).conf.select("key", "value").iter_rows())

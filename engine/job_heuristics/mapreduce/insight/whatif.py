@@ -49,11 +49,6 @@ class Scenario:
     reduces: int | None = None
     slowstart: float | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing changes."""
-        return self == Scenario()
-
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
