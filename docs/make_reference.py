@@ -72,7 +72,7 @@ def settings() -> Iterator[str]:
         "\nare also its options on the command line: `loadlens report VIEW PATH -o key=value`.\n"
     )
     sections = dict(SECTIONS)
-    sections.update({entry.name: entry.load().parameters for entry in VIEWS if entry.ready})
+    sections.update({entry.name: entry.load().parameters for entry in VIEWS})
     yield documentation(sections)
 
 
@@ -86,8 +86,6 @@ def tables() -> Iterator[str]:
         "\n64-bit ids are strings; the order of rows is defined.\n"
     )
     for entry in VIEWS:
-        if not entry.ready:
-            continue
         yield f"## {entry.title} (`{entry.name}`)\n"
         if (HERE / "models" / f"{entry.name}.md").exists():
             yield f"What the system has, and its rules: [{entry.name}](../models/{entry.name}.md)."
@@ -110,10 +108,9 @@ def files() -> Iterator[str]:
     )
     yield "| view | kind | format | read as |\n|---|---|---|---|"
     for entry in VIEWS:
-        if entry.ready:
-            for kind in entry.load().kinds:
-                how = "log" if kind.append else "document"
-                yield f"| {entry.name} | `{kind.id}` | {_cell(kind.title)} | {how} |"
+        for kind in entry.load().kinds:
+            how = "log" if kind.append else "document"
+            yield f"| {entry.name} | `{kind.id}` | {_cell(kind.title)} | {how} |"
 
 
 def _cell(text: str) -> str:

@@ -12,23 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One view by ``name``; ``module`` holds its ``VIEW`` (empty while the view is not written yet); ``reads`` says in
-    one line which files it reads, for the tab without data."""
+    """One view by ``name``; ``module`` holds its ``VIEW``; ``reads`` says in one line which files it reads,
+    for the tab without data."""
 
     name: str
     title: str
     module: str
     reads: str
 
-    @property
-    def ready(self) -> bool:
-        """Whether the view is written."""
-        return bool(self.module)
-
     def load(self) -> View:
-        """Import and return the view. Raises LookupError while it is not written."""
-        if not self.module:
-            raise LookupError(f"{self.name} is not written yet")
+        """Import and return the view."""
         return importlib.import_module(self.module).VIEW
 
 

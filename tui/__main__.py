@@ -80,7 +80,7 @@ def _print_help(command: str, words: list[str]) -> None:
     from tui.cli.arguments import parser
 
     write(parser(command).format_help())
-    named = next((entry for entry in VIEWS if entry.name in words and entry.ready), None)
+    named = next((entry for entry in VIEWS if entry.name in words), None)
     if named is not None:
         from tui.cli.compute import option_help
 

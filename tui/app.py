@@ -203,7 +203,7 @@ class Dashboard(Shell):
         await self.show_tab(self.tabs.active, chosen=False)
         self.boxes.apply_glyphs()
         shown = self.tabs.shown
-        names = sorted((entry.name for entry in self.entries if entry.ready), key=lambda name: name != shown)
+        names = sorted((entry.name for entry in self.entries), key=lambda name: name != shown)
         self.call_after_refresh(self.client.start, names)
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())

@@ -48,7 +48,7 @@ def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str,
     loaded: dict[str, View] = {}
     failed: dict[str, str] = {}
     for entry in VIEWS:
-        if not entry.ready or entry.name not in names:
+        if entry.name not in names:
             continue
         try:
             loaded[entry.name] = entry.load()

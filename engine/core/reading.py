@@ -315,7 +315,11 @@ def form_of(head: bytes) -> str:
 
 
 class Log(Document):
-    """Base of kinds whose files grow by whole records, of which only the new bytes are read."""
+    """Base of kinds whose files grow by whole records, of which only the new bytes are read.
+
+    If a kind has ``foresee(state, lines)``, which predicts the state after some more lines, another process can read the rest of
+    a file at the same time; a wrong prediction costs only time.
+    """
 
     append = True
 

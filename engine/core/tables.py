@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -26,6 +27,10 @@ class Parts:
     height: int
     columns: Sequence[str]
     frames: Callable[[], Iterable[pl.DataFrame]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make them all: pickled, they are sent to another process."""
+        return Parts, (self.height, self.columns, partial(iter, list(self.frames())))
 
 
 if TYPE_CHECKING:

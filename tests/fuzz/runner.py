@@ -119,7 +119,7 @@ def _ended(status: int | None, index: int, samples: Sequence[Sample], seed: str)
 
 def run(wanted: Sequence[str], inputs: int, seed: int, jobs: int, only: int | None = None) -> list[Tried]:
     """Try ``inputs`` inputs for each of the ``wanted`` kinds (empty: all)."""
-    views = [entry.load() for entry in VIEWS if entry.ready]
+    views = [entry.load() for entry in VIEWS]
     samples = gather(views)
     missing = [kind for (_, kind), found in samples.items() if not found]
     assert not missing, f"no samples of {missing}"

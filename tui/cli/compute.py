@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.core.reading import Problem
     from engine.core.view import Result, View
     from engine.live.files.scan import FirstScan
+    from engine.live.ingest.read_ahead import ReadAhead
     from engine.live.pool.reading_pool import ReadingPool
     from engine.own_files.settings import Settings
     from engine.views import Entry
@@ -41,7 +42,9 @@ class Computation:
 
 def compute(arguments: argparse.Namespace) -> Computation:
     """Read the files that ``arguments`` name and compute their view once. Raises UsageError."""
+    from engine.live.cache.location import has_rows
     from engine.live.files.scan import FirstScan
+    from engine.live.ingest import read_ahead
     from engine.views import entry
 
     wanted = entry(arguments.view)
@@ -56,37 +59,34 @@ def compute(arguments: argparse.Namespace) -> Computation:
         raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
     live = settings.of(LiveSettings)
     scan = FirstScan(arguments.paths, live)
-    # Worker processes begin to read while this one still loads what it needs.
-    pool = _start_reading(scan, wanted, live) if wanted.ready else None
-    passed = None
+    pool = ahead = passed = None
+    if not has_rows(live, scan.roots, wanted.name):
+        # Other processes begin to read while this one still loads what it needs.
+        pool = _start_reading(scan, wanted, live)
+        sizes = {path: stat[2] for path, stat in scan.changes.changed.items()}
+        ahead = read_ahead.start(sizes, lambda: wanted.load().kinds, live, tasks.memory(live), tasks.budget)
     if pool is None and live.workers != 1 and any(stat[2] > tasks.SMALL for stat in scan.changes.changed.values()):
         passed = attempt(tasks.memory(live), tasks.patience(scan.size))
     try:
-        return _computed(arguments, _view(wanted), settings, scan, pool, passed)
+        return _computed(arguments, _view(wanted), settings, scan, pool, ahead, passed)
     finally:
         if pool is not None:
             pool.close()
 
 
 def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> ReadingPool | None:
-    """Start worker processes if there is much to read that the cache does not hold."""
-    from engine.live.cache.location import has_rows
+    """Start worker processes if there is very much to read."""
     from engine.live.pool.reading_pool import start
     from engine.live.pool.tasks import FileTask
 
-    if has_rows(live, scan.roots, wanted.name):
-        return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
     return start(files, [wanted.module], live, scan.roots, final=True)
 
 
 def _view(wanted: Entry) -> View:
-    """Import a view. Raises UsageError if it is not part of this version."""
-    try:
-        view = wanted.load()
-    except LookupError as error:
-        raise UsageError(str(error)) from error
+    """Import a view."""
+    view = wanted.load()
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # Polars installs a handler in which Ctrl+C is lost between its queries.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -99,6 +99,7 @@ def _computed(
     settings: Settings,
     scan: FirstScan,
     pool: ReadingPool | None,
+    ahead: ReadAhead | None,
     passed: Callable[[], None] | None,
 ) -> Computation:
     """Compute the view. ``passed``: called when all is read, in a process that a reader may end."""
@@ -127,13 +128,13 @@ def _computed(
     instant = now_ms if at_ms is None else at_ms
     from engine.live.session import Session
 
-    if pool is not None and hasattr(view, "load"):
-        view.load()  # modules that computing needs, while the workers read
+    if (pool or ahead) and hasattr(view, "load"):
+        view.load()  # modules that computing needs, while other processes read
     live = settings.of(LiveSettings)
     if passed is not None:
         live = msgspec.structs.replace(live, workers=1)
     budget = contextlib.nullcontext if passed is None else tasks.budget
-    session = Session(arguments.paths, [view], settings=live, first_scan=scan, pool=pool, budget=budget)
+    session = Session(arguments.paths, [view], settings=live, first_scan=scan, pool=pool, budget=budget, ahead=ahead)
     try:
         try:
             session.scan(final=True)

@@ -120,10 +120,7 @@ class Overview:
         from engine.findings.notify import NotifySettings, Threshold
 
         self.rows = {
-            entry.name: Row(
-                entry.name, entry.title, entry.reads, "looking for files" if entry.ready else "not written yet"
-            )
-            for entry in tabs.entries
+            entry.name: Row(entry.name, entry.title, entry.reads, "looking for files") for entry in tabs.entries
         }
         self.titles: Mapping[str, str] = {entry.name: entry.title for entry in tabs.entries}
         self.feed: Feed | None = None

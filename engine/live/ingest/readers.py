@@ -77,7 +77,8 @@ class LogReader:
         """Read the new records. Returns the bytes of an incomplete last one, None if the reader failed."""
         store = self._registry.stores[reader.view]
         carry = b""
-        for data in self._blocks(reader, content):
+        begins = self._registry.ahead.begins if self._registry.ahead is not None else {}
+        for data in self._blocks(reader, content, begins.get(file.path, 0)):
             answer = self._registry.call(file, reader, content, data, reader.state, False)
             if answer is None:
                 return None
@@ -103,8 +104,8 @@ class LogReader:
             reader.late_problems = file.bounded(tuple(reading.problems))
 
     @staticmethod
-    def _blocks(reader: ReaderState, content: Content) -> Iterator[bytes]:
-        """Yield the new bytes, block by block, each from where the reader has stopped. Raises TooBig."""
+    def _blocks(reader: ReaderState, content: Content, cut: int) -> Iterator[bytes]:
+        """Yield the new bytes, block by block, each from where the reader has stopped; one ends at ``cut``. Raises TooBig."""
         if content.streamed:
             carry = b""
             for block in content.blocks(reader.consumed):
@@ -118,7 +119,7 @@ class LogReader:
         length, until = file_content.BLOCK, content.size
         while reader.consumed < until:
             before = reader.consumed
-            data = content.piece(before, min(length, until - before))
+            data = content.piece(before, min(length, (cut if before < cut else until) - before))
             if not data:
                 return
             yield data
@@ -126,6 +127,8 @@ class LogReader:
                 return
             if reader.consumed > before:
                 length = file_content.BLOCK
+            elif before < cut:
+                cut = 0
             elif length > MAX_RECORD:
                 raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
             else:

@@ -14,6 +14,7 @@ from engine.core.reading import Document, FileKind, Problem, Reading, Source, cl
 from engine.core.view import FileInfo, Inputs
 from engine.live.files.tracked_file import FileIndex, ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
+from engine.live.ingest.read_ahead import ReadAhead
 from engine.live.store import BadRows, Store
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Registry:
         self.indexes: dict[str, FileIndex] = {}
         self.with_problems: dict[str, set[ReaderState]] = {}
         self.budget: Callable[[int], AbstractContextManager[object]] = nullcontext  # of a reader for some bytes
+        self.ahead: ReadAhead | None = None
         self._last_id = 0
         for view, store in stores.items():
             self.admit(view, store)
@@ -119,7 +121,8 @@ class Registry:
         )
         try:
             with self.budget(len(data)):
-                reading = reader.kind.read(source, data, state, final)
+                reading = self.ahead and self.ahead.take(file.path, reader.kind.id, source.offset, len(data), state)
+                reading = reading or reader.kind.read(source, data, state, final)
             undeclared = reading.rows.keys() - {table.name for table in reader.kind.tables}
             if undeclared:
                 raise BadRows(f"rows of {', '.join(sorted(undeclared))}, which is not among its tables")

@@ -270,9 +270,7 @@ class ViewPane(Tab):
 def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
     """Return what a tab without a result says: why there is none yet, what it reads, and where data are."""
     lines: list[tuple[str, str]] = []
-    if not pane.entry.ready:
-        lines.append((f"{pane.entry.title} is not part of this version yet.", "title"))
-    elif pane.error:
+    if pane.error:
         lines.append((f"{pane.entry.title} cannot be computed: {pane.error}", "severe"))
         lines.append(("The log has more: type : log. The other tabs are not concerned.", "dim"))
     elif pane.empty:

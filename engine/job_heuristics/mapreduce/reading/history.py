@@ -259,6 +259,10 @@ class History(Log):
             state["broken"] = sorted(to.broken)
         return to.reading(at, state)
 
+    def foresee(self, state: Any, lines: int) -> Any:
+        """Return the state of a text history after more ``lines``: only their number changes once its job is known."""
+        return {**state, "line": state["line"] + lines}
+
     def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
         """Find header and schema. Returns where the events begin, -1 if unknown yet. The result does not depend on
         how much of the file exists already."""
