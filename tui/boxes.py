@@ -123,8 +123,7 @@ class Boxes(Keys):
     async def run_from(self, origin: DOMNode | None, action: actions.Action) -> None:
         """Run ``action`` as if its key had been pressed at ``origin``, or in the shown pane if that is gone."""
         node = origin if origin is not None and origin.is_attached else (self.app.pane or self.app.screen)
-        scopes = [node, *node.ancestors] if node is not self.app else [self.app]
-        for place in scopes:
+        for place in [node, *node.ancestors] if node is not self.app else [self.app]:
             if textual_internals.binds(place, action.id):
                 await self.app.run_action(action.action, place)
                 return

@@ -140,8 +140,9 @@ class Tabs(Frame):
         For the overview: the only tab that has data, if there is just one. ``empty``: views whose files give
         nothing to show, such as the CPU of a server without its queries.
         """
-        counts = enumerate(self.file_counts())
-        there = [index for index, count in counts if count and self.entries[index].name not in empty]
+        there = [
+            index for index, count in enumerate(self.file_counts()) if count and self.entries[index].name not in empty
+        ]
         if self.active == OVERVIEW:
             return there[0] if len(there) == 1 else None
         return there[0] if there and self.active not in there else None

@@ -328,6 +328,7 @@ def exit_with_traceback(app: App[Any]) -> None:
 
     Textual's own traceback prints all locals. Call it from ``App._fatal_error``. (tests/tui/test_pty.py)
     """
-    traceback = Traceback(show_locals=False, width=None)
-    app._exit_renderables.append(Segments(app.console.render(traceback, app.console.options)))
+    app._exit_renderables.append(
+        Segments(app.console.render(Traceback(show_locals=False, width=None), app.console.options))
+    )
     app._close_messages_no_wait()

@@ -211,7 +211,7 @@ class OverviewPane(Frame):
         yield ViewRows(id="ov-views")
         events = LiveTable(name="overview/events", empty="nothing has changed since you last looked", id="ov-events")
         findings = LiveTable(name="overview/findings", empty="there are no findings", id="ov-findings")
-        yield Fit(events, findings, least=LEAST // 2)
+        yield Fit(events, findings, least=LEAST // 2, share=0.6)
 
     # -- showing --------------------------------------------------------------------------------------------------------
 

@@ -85,8 +85,7 @@ class TypeAhead:
         before: Any = None
         for _ in range(ROUNDS):
             screen, focused = self._app.screen, self._app.focused
-            place = focused or screen
-            for node in place.ancestors_with_self:
+            for node in (focused or screen).ancestors_with_self:
                 await _idle(node)
             now = (self._app.screen, self._app.focused)
             if now == before:

@@ -171,8 +171,7 @@ class ExportScreen(Box[None]):
         """Return the table in the chosen format."""
         from engine.output.export import FORMATS as WRITERS
 
-        chosen = FORMATS[self.query_one(PickList).cursor][0]
-        return WRITERS[chosen](self._window.shown(), self._window.spec)
+        return WRITERS[FORMATS[self.query_one(PickList).cursor][0]](self._window.shown(), self._window.spec)
 
     @on(PickList.Picked)
     @on(Input.Submitted)

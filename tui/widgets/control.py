@@ -204,8 +204,7 @@ class WordControl(Control[str]):
         """Return the label, then the words, the chosen one in brackets."""
         left = min(self.label_width, width // 2)
         line: Line = [self.name_tag(left)]
-        room = width - left
-        fits = sum(cells(harmless(word)) + 3 for word in self.words) <= room
+        fits = sum(cells(harmless(word)) + 3 for word in self.words) <= width - left
         for word in self.words if fits else (self.value,):
             line.append((f"[{word}]", "title") if word == self.value else (f" {word} ", "dim"))
         return [line]

@@ -98,7 +98,7 @@ class TitleBar(Canvas):
             size = sum(cells(text) for part in parts for text, _ in part)
             if size + len(parts) - 1 <= width:
                 return parts, 1
-            if size <= width:
+            if size - 1 <= width:  # the blank behind the last one may go
                 return parts, 0
         return parts, 1
 

@@ -153,7 +153,7 @@ def _statistical(
         ),
         Fact(
             "margin",
-            f"{margin:.3g} to {1 / margin:.3g}: the interval lies {'inside' if inside else 'not inside'}; "
+            f"{margin:.3g} to {1 / margin:.3g}: the interval {'lies' if inside else 'does not lie'} inside; "
             f"two one-sided tests p {_p(numbers.equivalence_p)}",
             "ok" if inside else "",
         ),

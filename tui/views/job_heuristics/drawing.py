@@ -75,8 +75,8 @@ def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
     severity = row.get("severity") or ""
     return [
         (f"{row.get('name') or '(no name)'}  ", "title"),
-        (f"{glyphs.severity[level(severity)]} {severity or 'not judged'}  ", level(severity)),
-        (f"{state}  ", "title" if state == "RUNNING" else ""),
+        (f"{glyphs.severity[level(severity)]} {severity or 'not judged'}", level(severity)),
+        (f"  {state}  ", "title" if state == "RUNNING" else ""),
         *strip_line(str(row.get("strip") or "")),
     ]
 

@@ -81,8 +81,9 @@ def screen_table(declared: Table, mode: str, names: tuple[str, str]) -> Table:
                 kind="number",
             )
         )
-        above = f"values of both sides: {names[0]} above, {names[1]} below"
-        extra.append(Column("samples", pl.String, above, title="values"))
+        extra.append(
+            Column("samples", pl.String, f"values of both sides: {names[0]} above, {names[1]} below", title="values")
+        )
         extra.append(Column("interval", pl.String, "interval of the ratio"))
     order, shape = SECTIONS[declared.name]
     by_name = {column.name: column for column in (*declared.columns, *extra)}

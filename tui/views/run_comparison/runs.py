@@ -90,8 +90,7 @@ class RunChoice:
         if self.runs or self.jobs or runs.get(here):
             self.put("")
             return
-        sides_of_job = [side for (job, _), side in runs.items() if job == here[0] and side]
-        self.put(max(("left", "right"), key=sides_of_job.count))
+        self.put(max(("left", "right"), key=[side for (job, _), side in runs.items() if job == here[0] and side].count))
 
     def put(self, side: str) -> None:
         """Put what is marked, or the run under the cursor, on a side."""

@@ -85,8 +85,7 @@ class ViewPane(Tab):
         if len(self.levels) <= 1:
             return False
         self.unzoom()
-        top = self.levels.pop()
-        await top.remove()
+        await self.levels.pop().remove()
         if self.levels:  # else the inputs went meanwhile
             below = self.levels[-1]
             below.display = True
@@ -248,8 +247,7 @@ class ViewPane(Tab):
 
     def action_detail(self) -> None:
         """Show or hide the detail panel."""
-        top = self.top or self
-        for panel in top.query(DetailPanel):
+        for panel in (self.top or self).query(DetailPanel):
             panel.toggle_class("-open" if panel.has_class("-over") else "-closed")
         focus = self.app.focused
         if focus is None or not focus.display:
@@ -281,8 +279,7 @@ def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
         lines.append(("Looking for files" + pane.glyphs.ellipsis, "title"))
     lines += [("", ""), (f"This tab reads {pane.entry.reads}.", "")]
     status = pane.host.live_status
-    roots = status.roots if status is not None else ()
-    missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
+    missing = [str(Path(root.path)) for root in (status.roots if status is not None else ()) if root.mode == "missing"]
     lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
     there = ", ".join(root for root in pane.host.watched if root not in missing)
     others = [(title, files) for title, files in pane.host.file_counts() if files and title != pane.entry.title]

@@ -387,7 +387,8 @@ class Drawing(ScrollCanvas, can_focus=True):
 class Fit(Frame):
     """A table with as many lines as it has rows, up to all but ``least``, over widgets that take the rest.
 
-    If that leaves less than ``least`` lines, and less than the table needs, the table takes all of them.
+    If that leaves less than ``least`` lines, and less than the table needs, the table takes all of them. ``share``: the part
+    of the lines that tables below get at least, if they have rows for it.
     """
 
     DEFAULT_CSS = """
@@ -395,17 +396,17 @@ class Fit(Frame):
     Fit > Frame { height: 1fr; }
     """
 
-    def __init__(self, table: LiveTable, *below: Widget, least: int = 8) -> None:
+    def __init__(self, table: LiveTable, *below: Widget, least: int = 8, share: float = 0) -> None:
         self.table = table
         self.below = Frame(*below)
         self.least = least
+        self.share = share
         super().__init__(table, self.below)
 
     @on(LiveTable.Highlighted)
-    def rows_changed(self, event: LiveTable.Highlighted) -> None:
+    def rows_changed(self) -> None:
         """Share the lines again if rows came or went."""
-        if event.table is self.table:
-            self.fit()
+        self.fit()
 
     def on_resize(self) -> None:
         """Share the lines again."""
@@ -413,17 +414,23 @@ class Fit(Frame):
 
     def fit(self) -> None:
         """Share the lines between the table and what is below it."""
-        height, window = self.size.height, self.table.window
-        if not height or window is None or self.table.is_maximized:
+        height = self.size.height
+        if not height or self.table.window is None or self.table.is_maximized:
             return
-        wanted = max(window.height, 1) + 1 + self.table.gutter.height
+        wanted = _lines(self.table)
         room = height - self.least
         alone = room < min(wanted, self.least)
         if self.below.display == alone:
             self.below.display = not alone
-        lines = height if alone else min(wanted, room)
+        kept = min(int(height * self.share), sum(map(_lines, self.below.query(LiveTable))))
+        lines = height if alone else min(wanted, room, height - kept)
         if self.table.styles.height is None or self.table.styles.height.cells != lines:
             self.table.styles.height = lines
+
+
+def _lines(table: LiveTable) -> int:
+    """Return how many lines a table takes with all its rows."""
+    return max(table.window.height if table.window is not None else 0, 1) + 1 + table.gutter.height
 
 
 FactsOf = partial(Shown, Facts)

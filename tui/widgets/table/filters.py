@@ -200,8 +200,12 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
 
 def _holds(column: Column, term: Term) -> pl.Expr:
     """Return the condition that a list of texts holds one, or does not."""
-    folded = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
-    found = folded.list.contains(term.value.lower()).fill_null(False)
+    found = (
+        pl.col(column.name)
+        .list.eval(pl.element().str.to_lowercase())
+        .list.contains(term.value.lower())
+        .fill_null(False)
+    )
     return found if term.op == "=" else ~found
 
 
