@@ -70,31 +70,13 @@ def properties(data: bytes, renamed: Mapping[str, str] | None = None) -> list[tu
         elif tag_of(element) == "configuration":
             pending.append(iter(element))
         else:
-            name, value, source, fixed = _fields(element)
-            if name is None:
+            texts = {tag_of(child): child.text for child in element if child.text}
+            if "name" not in texts:
                 continue
+            name = texts["name"].strip(_JAVA_BLANKS)
             name = renamed.get(name, name)
-            if value is not None and name not in final:
-                values[name] = (value, source)
-            if fixed:
+            if "value" in texts and name not in final:
+                values[name] = (texts["value"], texts.get("source"))
+            if texts.get("final") == "true":
                 final.add(name)
     return [(name, value, source) for name, (value, source) in values.items()]
-
-
-def _fields(element: Element) -> tuple[str | None, str | None, str | None, bool]:
-    """Return name, value, source and finality of one property; None for absent or empty ones."""
-    name = value = source = None
-    fixed = False
-    for child in element:
-        if not child.text:
-            continue
-        match tag_of(child):
-            case "name":
-                name = child.text.strip(_JAVA_BLANKS)
-            case "value":
-                value = child.text
-            case "source":
-                source = child.text
-            case "final":
-                fixed = child.text == "true"
-    return name, value, source, fixed

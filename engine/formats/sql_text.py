@@ -18,6 +18,7 @@ _TOKEN = re.compile(
     r"|(?P<other>.)",
     re.DOTALL,
 )
+_ERASED = {"comment": " ", "blank": " ", "text": "?"}
 _LISTS = re.compile(r"\(\?\+\)(?:\s*,\s*\(\?\+\))+")
 _SIGNED = re.compile(r"[\w`)?]\s*$")
 _VERB = re.compile(r"[a-z]+", re.IGNORECASE)
@@ -28,10 +29,8 @@ def fingerprint(query: str) -> str:
     out: list[str] = []
     for token in _TOKEN.finditer(query[:MAX_QUERY]):
         kind, text = token.lastgroup, token.group()
-        if kind in ("comment", "blank"):
-            out.append(" ")
-        elif kind == "text":
-            out.append("?")
+        if kind in _ERASED:
+            out.append(_ERASED[kind])
         elif kind == "number":
             # a sign after a value is an operator, elsewhere it belongs to the number
             if text[0] in "+-" and _SIGNED.search("".join(out[-3:])):

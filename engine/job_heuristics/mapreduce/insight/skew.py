@@ -24,7 +24,6 @@ def dr_elephant_split(values: NDArray[np.int64]) -> Split:
 
     See ``Segments.two_groups``; ``at`` is the middle of the last division.
     """
-    values = np.asarray(values, dtype=np.int64)
     if not len(values):
         return Split(0.0, 0, 0.0, 0, 0.0)
     groups = Segments(np.zeros(len(values), dtype=np.int64), 1).two_groups(values)
@@ -170,8 +169,6 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
     line of time on bytes predicts a long task from its bytes; *node* if its host is an outlier; *cpu* if it used more
     CPU than the line of CPU on bytes allows by the same measure; else *other* (waiting: disk, network, locks).
     """
-    total_ms, size = np.asarray(total_ms, dtype=np.float64), np.asarray(size, dtype=np.float64)
-    cpu_ms = np.asarray(cpu_ms, dtype=np.float64)
     line = robust_line(size, total_ms)
     expected = np.maximum(line.at(size), 1.0)
     nodes = _outliers(total_ms, expected, hosts)

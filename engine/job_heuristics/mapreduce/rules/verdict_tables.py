@@ -99,28 +99,21 @@ def assumptions(jobs: Jobs) -> list[str]:
     )  # fmt: skip
     notes = []
     for j, (state, conf_file, chosen, untimed, instant, unmeasured, huge) in enumerate(columns):
-        words: list[str] = []
-        if chosen:
-            words.append("the file names no successful attempts: those that succeeded are taken")
-        if untimed and state == "SUCCEEDED":
-            words.append(f"{untimed} ended task(s) have no times")
-        if instant:
-            words.append(f"{instant} map(s) of 0 ms are left out of Mapper Speed")
-        if conf_file is not None:
-            words += _container_notes(jobs.properties[j])
-        else:
-            words.append("no configuration found: containers of 2048 MB and an unknown job type are assumed")
-        if huge:
-            words.append(
-                "memory x time is beyond 64 bit: it wraps around as Dr. Elephant's does, and no total counts it"
-            )
-        if unmeasured:
-            words.append("memory was not measured: all of it would count as wasted")
-        if state == "RUNNING":
-            words.append("still running: verdicts and metrics are over the tasks that have ended so far")
-        elif state not in ("SUCCEEDED", "FAILED"):
-            words.append(f"{state}: verdicts and metrics are over the tasks that ended")
-        notes.append("; ".join(words))
+        said = (
+            (chosen, "the file names no successful attempts: those that succeeded are taken"),
+            (untimed and state == "SUCCEEDED", f"{untimed} ended task(s) have no times"),
+            (instant, f"{instant} map(s) of 0 ms are left out of Mapper Speed"),
+            *((conf_file is not None, words) for words in _container_notes(jobs.properties[j])),
+            (conf_file is None, "no configuration found: containers of 2048 MB and an unknown job type are assumed"),
+            (huge, "memory x time is beyond 64 bit: it wraps around as Dr. Elephant's does, and no total counts it"),
+            (unmeasured, "memory was not measured: all of it would count as wasted"),
+            (state == "RUNNING", "still running: verdicts and metrics are over the tasks that have ended so far"),
+            (
+                state not in ("RUNNING", "SUCCEEDED", "FAILED"),
+                f"{state}: verdicts and metrics are over the tasks that ended",
+            ),
+        )
+        notes.append("; ".join(words for applies, words in said if applies))
     return notes
 
 
