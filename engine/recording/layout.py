@@ -7,7 +7,7 @@ made of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, BinaryIO, Literal
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -101,26 +101,19 @@ def entries(file: BinaryIO) -> Iterator[tuple[Entry, bytes]]:
             size -= len(part)
         return b"".join(parts)
 
-    try:
-        yield from _decoded(take)
-    except zstandard.ZstdError as error:
-        raise BadRecording(f"damaged: {error}") from error
-
-
-def _decoded(take: Callable[[int], bytes]) -> Iterator[tuple[Entry, bytes]]:
     decoder = msgspec.json.Decoder(Entry)
-    while len(prefix := take(4)) == 4:
-        length = int.from_bytes(prefix, "little")
-        if length > _HEAD:
-            raise BadRecording("damaged: the head of an entry is too long")
-        head = take(length)
-        if len(head) < length:
-            return
-        try:
+    try:
+        while len(prefix := take(4)) == 4:
+            length = int.from_bytes(prefix, "little")
+            if length > _HEAD:
+                raise BadRecording("damaged: the head of an entry is too long")
+            head = take(length)
+            if len(head) < length:
+                return
             entry = decoder.decode(head)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRecording(f"damaged: {error}") from error
-        content = take(entry.size)
-        if len(content) < entry.size:
-            return
-        yield entry, content
+            content = take(entry.size)
+            if len(content) < entry.size:
+                return
+            yield entry, content
+    except (zstandard.ZstdError, msgspec.DecodeError, RecursionError) as error:
+        raise BadRecording(f"damaged: {error}") from error

@@ -28,7 +28,7 @@ class Player(threading.Thread):
     """Writes the files of a recording below ``target`` (a folder of its own), and tells what time it is there.
 
     ``target`` gets folders and regular files only, named by checked paths; ``limit`` (bytes) and ``most`` (files, and as many
-    folders) bound what is written. ``problem`` says why it ended early, or empty. ``prepare`` writes what was there at the
+    folders) bound what is written. ``paused`` holds the recording. ``problem`` says why it ended early, or empty. ``prepare`` writes what was there at the
     beginning.
     """
 
@@ -79,10 +79,6 @@ class Player(threading.Thread):
     def now_ms(self) -> int:
         """Return the moment of the recording that is played (epoch ms)."""
         return int(self._moment_ms)
-
-    def pause(self, paused: bool) -> None:
-        """Hold the recording, or go on."""
-        self.paused = paused
 
     def faster(self, by: int) -> float:
         """Raise the speed by ``by`` steps; return it."""

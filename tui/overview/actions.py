@@ -97,7 +97,7 @@ class OverviewActions(Keys):
         else:
             self.app.client.pause(self.app.tabs.views)
         if self.app.source.player is not None:
-            self.app.source.player.pause(self.app.client.paused)
+            self.app.source.player.paused = self.app.client.paused
         self.app.update_status()
 
     def action_replay(self, by: int) -> None:

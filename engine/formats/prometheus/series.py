@@ -221,27 +221,21 @@ def _later(source: Source, file: SeriesFile) -> SeriesFile:
 def _instead(name: str, head: bytes) -> tuple[str, str] | None:
     """Return kind and reason of the problem with a file that was meant to hold series but holds something else; None if it was
     not meant to."""
-    if name.endswith(_ENDINGS) and _HTML.match(head) and b"ring" not in head.lower():
-        return "html-page", (
-            "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
-        )
-    if words := _refusal(name, head):
-        return "error-answer", (
-            f"the server refused to answer: {words} (correct the address or log in; curl -f leaves no file of it)"
-        )
-    if name.endswith(".csv") and _lacks_header(head):
-        return "no-header", NO_HEADER
-    if _PROMTOOL.match(head):
-        return "other-form", "the text that promtool query prints for people: ask with -o json, or by curl"
-    if name.endswith(".csv") and _GRAFANA.match(head):
-        return "other-form", (
-            "a table of Grafana has no names of series: ask Prometheus itself (loadlens feeds VIEW --prometheus URL)"
-        )
-    if name == "meta.json" and b'"ulid"' in head and b'"minTime"' in head:
-        return "other-form", (
-            "a block of Prometheus' own files is not read: promtool tsdb dump FOLDER > series.txt writes its samples"
-        )
-    return None
+    refusal = _refusal(name, head)
+    found = (
+        (name.endswith(_ENDINGS) and _HTML.match(head) and b"ring" not in head.lower(), "html-page",
+         "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"),
+        (refusal, "error-answer",
+         f"the server refused to answer: {refusal} (correct the address or log in; curl -f leaves no file of it)"),
+        (name.endswith(".csv") and _lacks_header(head), "no-header", NO_HEADER),
+        (_PROMTOOL.match(head), "other-form",
+         "the text that promtool query prints for people: ask with -o json, or by curl"),
+        (name.endswith(".csv") and _GRAFANA.match(head), "other-form",
+         "a table of Grafana has no names of series: ask Prometheus itself (loadlens feeds VIEW --prometheus URL)"),
+        (name == "meta.json" and b'"ulid"' in head and b'"minTime"' in head, "other-form",
+         "a block of Prometheus' own files is not read: promtool tsdb dump FOLDER > series.txt writes its samples"),
+    )  # fmt: skip
+    return next(((kind, reason) for applies, kind, reason in found if applies), None)
 
 
 def _refusal(name: str, head: bytes) -> str:

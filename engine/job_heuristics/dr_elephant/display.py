@@ -19,10 +19,7 @@ _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1
 
 def size(value: int) -> str:
     """Write bytes in the largest unit with a non-zero whole part, truncated: ``1 GB`` for 1.99 GB."""
-    for unit, word in _UNITS:
-        if value >= unit:
-            return f"{value // unit} {word}"
-    return f"{value} bytes"
+    return next((f"{value // unit} {word}" for unit, word in _UNITS if value >= unit), f"{value} bytes")
 
 
 def span(ms: int) -> str:

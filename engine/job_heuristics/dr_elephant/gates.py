@@ -160,10 +160,10 @@ def amount(value: float, unit: str) -> str:
         return f"{value / MINUTE:.1f} min" if value >= MINUTE / 10 or value == 0 else f"{value / 1000:.2f} s"
     if unit in ("bytes", "bytes/s"):
         tail = "/s" if unit == "bytes/s" else ""
-        for size, name in ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB")):
-            if value >= size:
-                return f"{value / size:.1f} {name}{tail}"
-        return f"{value:.0f} bytes{tail}"
+        sizes = ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB"))
+        return (
+            next((f"{value / size:.1f} {name}" for size, name in sizes if value >= size), f"{value:.0f} bytes") + tail
+        )
     if unit == "tasks":
         return f"{value:,.0f} task{'' if round(value) == 1 else 's'}"
     if unit == "10000":

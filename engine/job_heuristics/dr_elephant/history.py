@@ -146,16 +146,12 @@ def conf_difference(
 
     Properties that identify the run (ids, its own paths, time stamps) are left out.
     """
-    differences = []
-    for key in sorted(before.keys() | after.keys()):
-        a, b = before.get(key), after.get(key)
-        if (
-            a != b
-            and not _ALWAYS.search(key)
-            and (a is None or b is None or _RUN_ID.sub("#", a) != _RUN_ID.sub("#", b))
-        ):
-            differences.append((key, a and clean(a), b and clean(b)))
-    return differences
+    pairs = ((key, before.get(key), after.get(key)) for key in sorted(before.keys() | after.keys()))
+    return [
+        (key, a and clean(a), b and clean(b))
+        for key, a, b in pairs
+        if a != b and not _ALWAYS.search(key) and (a is None or b is None or _RUN_ID.sub("#", a) != _RUN_ID.sub("#", b))
+    ]
 
 
 _ALWAYS = re.compile(

@@ -132,10 +132,7 @@ def stated_mb(properties: Mapping[str, str], side: str) -> int:
     """Return the container's MB as Dr. Elephant's memory heuristic sees them: the number, or the value of the
     variable it names; -1 if unset, negative or not a number."""
     value = properties.get(MEMORY[side])
-    try:
-        name = variable(value)
-    except ValueError:
-        return -1
+    name = _variable_or_none(value)
     stated = integer(properties.get(name) if name is not None else value)
     return -1 if stated is None or stated < 0 else stated
 
@@ -149,12 +146,13 @@ def container_mb(value: str | None) -> int:
 
 def job_type(properties: Mapping[str, str]) -> str:
     """The job type by Dr. Elephant's table (``JOB_TYPES``), "Unknown" if nothing matches."""
-    for name, key, pattern in JOB_TYPES:
-        value = properties.get(key)
-        # Java requires a full match, and its dot excludes line breaks.
-        if value is not None and "\n" not in value and re.fullmatch(pattern, value):
-            return name
-    return "Unknown"
+    # Java requires a full match, and its dot excludes line breaks.
+    fitting = (
+        name
+        for name, key, pattern in JOB_TYPES
+        if "\n" not in (value := properties.get(key, "\n")) and re.fullmatch(pattern, value)
+    )
+    return next(fitting, "Unknown")
 
 
 _FAILED_TASK = re.compile(r"task_[0-9]+_[0-9]+_[m|r]_[0-9]+")

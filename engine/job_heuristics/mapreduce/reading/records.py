@@ -257,14 +257,12 @@ def missing_fields(schema: Any) -> dict[str, str]:
         for record in next(f["type"] for f in schema["fields"] if f["name"] == "event"):
             name = record["name"]
             has = {f["name"] for f in record["fields"]}
-            for needed in _NEEDS.get(name, ()):
-                if needed not in has:
-                    full = NAMESPACE + name
-                    errors[name] = (
-                        f"org.apache.avro.AvroTypeException: Found {full}, expecting {full}, "
-                        f"missing required field {needed}"
-                    )
-                    break
+            missing = next((needed for needed in _NEEDS.get(name, ()) if needed not in has), None)
+            if missing is not None:
+                full = NAMESPACE + name
+                errors[name] = (
+                    f"org.apache.avro.AvroTypeException: Found {full}, expecting {full}, missing required field {missing}"
+                )
     except (TypeError, KeyError, StopIteration, AttributeError):
         return {}
     return errors

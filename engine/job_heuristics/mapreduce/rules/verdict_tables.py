@@ -75,16 +75,14 @@ def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
 
 def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
     """Return the error of reading a job; empty if its heuristics run."""
-    state, source = row["state"], row["source"]
-    if row["broken"]:
-        return str(row["broken"])
-    if state == "RUNNING" and source == "history":
-        return _NULL_STATE
-    if state not in ("SUCCEEDED", "FAILED"):
-        return _NEITHER
-    if row["conf_file"] is None:
-        return f"java.lang.RuntimeException: Can't find config of {row['job_id']}"
-    return _OPEN_TASK if unfinished else ""
+    thrown = (
+        (row["broken"], row["broken"]),
+        (row["state"] == "RUNNING" and row["source"] == "history", _NULL_STATE),
+        (row["state"] not in ("SUCCEEDED", "FAILED"), _NEITHER),
+        (row["conf_file"] is None, f"java.lang.RuntimeException: Can't find config of {row['job_id']}"),
+        (unfinished, _OPEN_TASK),
+    )
+    return next((error for applies, error in thrown if applies), "")
 
 
 def assumptions(jobs: Jobs) -> list[str]:
