@@ -27,9 +27,9 @@ LOOK_S = 0.1
 class Player(threading.Thread):
     """Writes the files of a recording below ``target`` (a folder of its own), and tells what time it is there.
 
-    ``target`` gets folders and regular files only, named by checked paths; ``limit`` (bytes) and ``most`` (files, and as many
-    folders) bound what is written. ``paused`` holds the recording. ``problem`` says why it ended early, or empty. ``prepare`` writes what was there at the
-    beginning.
+    ``target`` gets folders and regular files only, named by checked paths; ``limit`` (bytes) and ``most`` (files, and as
+    many folders) bound what is written. ``paused`` holds the recording. ``problem`` says why it ended early, or empty.
+    ``prepare`` writes what was there at the beginning.
     """
 
     def __init__(self, file: BinaryIO, target: Path, *, limit: int, most: int, speed: float = 1.0) -> None:

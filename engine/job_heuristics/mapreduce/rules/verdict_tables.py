@@ -40,6 +40,7 @@ from engine.job_heuristics.dr_elephant.side_stats import Sides, SideTasks
 from engine.job_heuristics.dr_elephant.sides import (
     SIDES,
     Jobs,
+    Verdict,
     rows,
     totals,
     verdicts,
@@ -50,7 +51,7 @@ from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES, MapReduceRules
 from engine.job_heuristics.mapreduce.tables import JOB_MODEL
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
+from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES, of_rows
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
 _NEITHER = "java.lang.RuntimeException: job neither succeeded or failed. can not process it "
@@ -279,45 +280,35 @@ def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
     )
     by_code = verdicts(rules, code)
     by_description = {id(rule): verdict for rule, verdict in verdicts(rules, described, published=True)}
-    counted = {mode: metrics_of(jobs, sides, published=mode) for mode in (False, True)}
-    parts: list[tuple[list[int], str, list[str], list[str], str]] = []
-    for name, reason in METRIC_DIFFERENCES.items():
-        one, two = counted[False][name], counted[True][name]
-        at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
-        parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
-    for rule, verdict in by_code:
-        other = by_description.get(id(rule))
-        ours = np.where(verdict.given, verdict.severity, -1)
-        theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
-        where = np.flatnonzero(ours != theirs)
-        parts.append(
-            (
-                where.tolist(),
-                rule.name,
-                _severity_words(ours[where]),
-                _severity_words(theirs[where]),
-                rule.heuristic.difference,
-            )
+    counted = [metrics_of(jobs, sides, published=mode) for mode in (False, True)]
+    both = [
+        (name, *(list(map(str, found[name])) for found in counted), reason)
+        for name, reason in METRIC_DIFFERENCES.items()
+    ]
+    both += [
+        (
+            rule.name, _severity_words(verdict, code.count), _severity_words(by_description.get(id(rule)), code.count),
+            rule.heuristic.difference,
         )
-    names = jobs["job_id"].to_list()
-    rows = sorted(
-        (j, order, what, a, b, reason)
-        for order, (at, what, code, described, reason) in enumerate(parts)
-        for j, a, b in zip(at, code, described, strict=True)
-    )
-    return DIFFERENCES.frame(
-        {
-            "job_id": [names[row[0]] for row in rows],
-            "what": [row[2] for row in rows],
-            "upstream": [row[3] for row in rows],
-            "published": [row[4] for row in rows],
-            "reason": [row[5] for row in rows],
-        }
+        for rule, verdict in by_code
+    ]  # fmt: skip
+    return of_rows(
+        DIFFERENCES,
+        (
+            (job, what, ours[j], theirs[j], reason)
+            for j, job in enumerate(code.names)
+            for what, ours, theirs, reason in both
+            if ours[j] != theirs[j]
+        ),
     )
 
 
-def _severity_words(severity: Array) -> list[str]:
-    return ["-" if value < 0 else SEVERITIES[value] for value in severity.tolist()]
+def _severity_words(verdict: Verdict | None, count: int) -> list[str]:
+    """Return the severity of each of ``count`` jobs as a word, ``-`` without a result."""
+    if verdict is None:
+        return ["-"] * count
+    levels = zip(verdict.given.tolist(), verdict.severity.tolist(), strict=True)
+    return [SEVERITIES[level] if given else "-" for given, level in levels]
 
 
 # --- Metrics, by Dr. Elephant's code and by its published description ------------------------------------------------
