@@ -14,7 +14,7 @@ MOST_ROWS = 5_000
 """Tables with more rows are compared by their number of rows only: nobody compares them by eye."""
 
 
-def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column:
+def _number(name: str, meaning: str, title: str = "", width: int = 12) -> Column:
     return Column(name, pl.Float64, meaning, kind="number", title=title, width=width, priority=0)
 
 
@@ -32,13 +32,14 @@ SIDES = Table(
         Column(
             "change_pct", pl.Float64, "Change in percent of before.", "%", "percent", "change %", priority=1, width=9
         ),
+        Column("kind", pl.String, "How the numbers of this row are written: as bytes, durations, shares.", hidden=True),
     ),
     key=("table", "row", "number"),
     title="Side by side",
 )
 _LEFT_OUT = frozenset({"time_ms", "level", "flag", "json", "spark", "id", "text"})
 """Kinds of columns whose difference says nothing."""
-_LONG = pl.Schema({"row": pl.String, "number": pl.String, "value": pl.Float64})
+_LONG = pl.Schema({"row": pl.String, "number": pl.String, "kind": pl.String, "value": pl.Float64})
 
 
 def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.DataFrame:
@@ -55,7 +56,7 @@ def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.D
         if not spec.key or not any(heights):
             continue
         if max(heights) > MOST_ROWS:
-            counts = (pl.DataFrame([("", "rows", float(height))], _LONG, orient="row") for height in heights)
+            counts = (pl.DataFrame([("", "rows", "count", float(height))], _LONG, orient="row") for height in heights)
             parts.append(_compared(title, *counts))
         else:
             left, right = (_of_table(spec, frame if frame is not None else spec.empty()) for frame in frames)
@@ -66,7 +67,11 @@ def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.D
 def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     """Join two frames of ``_LONG`` and return the rows of ``SIDES`` that differ."""
     joined = left.rename({"value": "before"}).join(
-        right.rename({"value": "after"}), on=["row", "number"], how="full", coalesce=True, maintain_order="right_left"
+        right.rename({"value": "after"}),
+        on=["row", "number", "kind"],
+        how="full",
+        coalesce=True,
+        maintain_order="right_left",
     )
     moved = joined.filter(pl.col("before").ne_missing(pl.col("after")))
     change = pl.col("after") - pl.col("before")
@@ -93,8 +98,8 @@ def _of_table(spec: Table, frame: pl.DataFrame) -> pl.DataFrame:
         numeric = column.name in frame.columns and column.dtype.is_numeric() and column.kind not in _LEFT_OUT
         if numeric and column.name not in spec.key:
             label = column.header
-            if column.unit and column.unit not in label:
+            if column.unit and column.kind in ("number", "count") and column.unit not in label:
                 label = f"{label} [{column.unit}]"
             value = pl.col(column.name).cast(pl.Float64).fill_nan(None)
-            parts.append(frame.select(row=key, number=pl.lit(label), value=value))
+            parts.append(frame.select(row=key, number=pl.lit(label), kind=pl.lit(column.kind), value=value))
     return pl.concat(parts).unique(["row", "number"], keep="first", maintain_order=True)

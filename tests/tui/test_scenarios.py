@@ -129,7 +129,7 @@ def test_two_moments_or_scenarios_of_ones_own_choice(tmp_path: Path) -> None:
             await s.press("left_square_bracket", "left_square_bracket")
             await sides(11.0, 12.0)
             await s.see(f"before: {units.moment(moments[1])}")
-            assert "%  [" not in s.text() and "cpu [%]" in s.text()
+            assert "[%]" not in s.text() and "%" in next(line for line in s.text().splitlines() if " cpu " in line)
             await s.press("escape", "u", "B", *"nothing", "enter")
             await s.see("is neither a moment")
             await s.press("B", *"night", "enter")

@@ -120,13 +120,13 @@ def test_side_by_side() -> None:
     frame = side_by_side((NODES,), before, after)
     assert frame.schema == SIDES.schema
     assert [tuple(row) for row in frame.iter_rows()] == [
-        ("nodes", "b z", "parts", 2.0, 0.0, -2.0, -100.0),
-        ("nodes", "a z", "load [B/s]", 10.0, 15.0, 5.0, 50.0),
-        ("nodes", "b z", "load [B/s]", 4.0, 2.0, -2.0, -50.0),
-        ("nodes", "new z", "load [B/s]", None, 0.0, None, None),
-        ("nodes", "new z", "parts", None, 1.0, None, None),
-        ("nodes", "gone z", "load [B/s]", 1.0, None, None, None),
-        ("nodes", "gone z", "parts", 3.0, None, None, None),
+        ("nodes", "b z", "parts", 2.0, 0.0, -2.0, -100.0, "count"),
+        ("nodes", "a z", "load", 10.0, 15.0, 5.0, 50.0, "bytes_per_s"),
+        ("nodes", "b z", "load", 4.0, 2.0, -2.0, -50.0, "bytes_per_s"),
+        ("nodes", "new z", "load", None, 0.0, None, None, "bytes_per_s"),
+        ("nodes", "new z", "parts", None, 1.0, None, None, "count"),
+        ("nodes", "gone z", "load", 1.0, None, None, None, "bytes_per_s"),
+        ("nodes", "gone z", "parts", 3.0, None, None, None, "count"),
     ]
     numbers = [replace(side, headline=(Headline("lost", value),)) for side, value in ((before, "1"), (after, "3 %"))]
     assert headlines(numbers[0], numbers[1]) == (("lost", "1", "3 %"),) and headlines(before, after) == ()
@@ -136,10 +136,13 @@ def test_side_by_side() -> None:
 
 def test_what_only_one_side_has_is_shown() -> None:
     one, none = nodes(("a", "z", 10.0, 1, 5)), Result("v", {}, {})
-    came = [("nodes", "a z", "load [B/s]", None, 10.0, None, None), ("nodes", "a z", "parts", None, 1.0, None, None)]
+    came = [
+        ("nodes", "a z", "load", None, 10.0, None, None, "bytes_per_s"),
+        ("nodes", "a z", "parts", None, 1.0, None, None, "count"),
+    ]
     assert [tuple(row) for row in side_by_side((NODES,), none, one).iter_rows()] == came
-    gone = [(*row[:3], row[4], row[3], None, None) for row in came]
+    gone = [(*row[:3], row[4], row[3], *row[5:]) for row in came]
     assert [tuple(row) for row in side_by_side((NODES,), one, none).iter_rows()] == gone
     many = nodes(*((str(n), "z", 1.0, 1, 1) for n in range(MOST_ROWS + 1)))
-    rows = [("nodes", "", "rows", 1.0, MOST_ROWS + 1.0, float(MOST_ROWS), 100.0 * MOST_ROWS)]
+    rows = [("nodes", "", "rows", 1.0, MOST_ROWS + 1.0, float(MOST_ROWS), 100.0 * MOST_ROWS, "count")]
     assert [tuple(row) for row in side_by_side((NODES,), one, many).iter_rows()] == rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ from textual.app import ComposeResult
 
 from engine.core import units
 from tui.views.shared.sections import Level
+from tui.widgets.drawing.fragments import Fragment, fit
 from tui.widgets.facts import TextPanel
 from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell, Looks
 
 if TYPE_CHECKING:
     from engine.core.view import Result
@@ -34,6 +36,19 @@ class Side:
         """Return its name for an operator."""
         moment = units.moment(self.at_ms) if self.at_ms is not None else "now"
         return self.typed or f"{self.name} {moment}".strip()
+
+
+NUMBERS = ("before", "after", "change")
+
+
+def _number(cell: Cell) -> Sequence[Fragment]:
+    """Draw a number as its table does: the numbers of a row have one unit and one number of decimals."""
+    if cell.value is None:
+        return [(units.NOTHING.rjust(cell.width), "dim")]
+    kind, peak = cell.row["kind"], max(abs(cell.row[name] or 0) for name in NUMBERS)
+    text = units.aligned(kind, cell.value, peak) or units.text(kind, cell.value, cell.width - 1)
+    sign = "+" if cell.name == "change" and cell.value > 0 else ""
+    return [(fit(sign + text, cell.width, "right"), "")]
 
 
 class SideBySide(Level):
@@ -74,8 +89,11 @@ class SideBySide(Level):
             self.query_one(TextPanel).show([*self._what, (said, "")])
             table = self.query_one(LiveTable)
             if table.choice.columns is None:  # also columns that are empty on one side: that is the answer
-                table.choose(columns=tuple(column.name for column in SIDES.columns), remember=False)
-            table.show(side_by_side(view.tables, other, result), SIDES)
+                table.choose(columns=tuple(c.name for c in SIDES.columns if not c.hidden), remember=False)
+            # as the tab shows them: what is counted depends on the data
+            specs = {each.window.spec.name: each.window.spec for each in self.pane.query(LiveTable) if each.window}
+            tables = [specs.get(spec.name, spec) for spec in view.tables]
+            table.show(side_by_side(tables, other, result), SIDES, Looks(dict.fromkeys(NUMBERS, _number)))
 
     def step_section(self, step: int) -> bool:
         """Step the moment of the other side instead of a section."""
