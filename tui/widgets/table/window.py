@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
@@ -159,8 +160,9 @@ class Window:
             self._peaks[name] = value
         return self._peaks[name]
 
+    @cached_property
     def sorted_by(self) -> tuple[str, bool] | None:
-        """Return the title of the first column that rows are sorted by, and whether descending; None if by none, or too many."""
+        """Title of the first column that rows are sorted by, and whether descending; None if by none, or too many."""
         from tui.widgets.table.filters import sort_key
 
         chosen = [column for column in self.spec.columns if column.name == self.choice.sort]
@@ -392,7 +394,7 @@ def heading(window: Window, glyphs: Glyphs) -> str:
         if window.height == window.frame.height
         else f"{window.height:,} of {window.frame.height:,}"
     )
-    sort = window.sorted_by()
+    sort = window.sorted_by
     by = f", by {sort[0]} {glyphs.down if sort[1] else glyphs.up}" if sort is not None else ""
     title = window.spec.title or window.spec.name.replace("_", " ")
     return f"{title[:1].upper()}{title[1:]} {count}{by}"
