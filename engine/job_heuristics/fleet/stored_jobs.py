@@ -204,10 +204,6 @@ class StoredJobs:
         """The recommendations that save most, with the ``name`` of each job; read on demand."""
         return _named(_best_advice(self.results), self.listing)
 
-    def has(self, job_id: str) -> bool:
-        """Whether ``job_id`` is one of the jobs."""
-        return bool((self.listing["job_id"] == job_id).any())
-
     def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
         """Return the rows of one job in ``table``, and problems of its files."""
         number = self.listing.filter(pl.col("job_id") == job_id)[RESULT]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -34,40 +35,27 @@ Part = tuple[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class LogPart:
-    """Description of one log within one file. ``group``: equal for the parts of a rolling log; ``number``: position
-    among them, plus a half if compacted, 0 if ``date`` gives the position; ``name``: without codec and in-progress
-    suffix."""
+class Log:
+    """One log, or before they are joined one of its ``parts``, which are in order, without those replaced by a compacted one.
 
-    part: Part
+    ``group``: equal for the parts of a rolling log; ``number``: position among them, plus a half if compacted, 0 if ``date``
+    gives the position. ``known``: whether it names its application itself, not only its file; ``gap``: a part is missing;
+    ``old``: a folder of Spark 1.0 to 1.2.
+    """
+
+    parts: tuple[Part, ...]
     group: tuple[str, str]
     number: float
     date: str
-    name: str
-    growing: bool
-    app_id: str | None
-    attempt: str | None
-    start_ms: int | None
-    ended: bool
-    mtime_ms: int
-    old: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """One log: its parts in order, without those replaced by a compacted one. ``gap``: a part is missing; ``old``: a
-    folder of Spark 1.0 to 1.2."""
-
     app_id: str
     attempt: str | None
-    parts: tuple[Part, ...]
     start_ms: int | None
+    known: bool
     ended: bool
     growing: bool
     mtime_ms: int
-    known: bool
-    gap: bool
     old: bool
+    gap: bool = False
 
     @property
     def files(self) -> set[int]:
@@ -75,32 +63,29 @@ class Log:
         return {file for file, _ in self.parts}
 
 
-def log_parts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[LogPart, ...]]:
-    """Return the logs in each of ``files``."""
-    found: dict[int, dict[str | None, dict[str, object]]] = {file: {} for file in files}
-    rows = inputs.of("spark_events", frozenset(files)).filter(pl.col("event").is_in(["START", "END"]))
-    for file, log, event, app, attempt, start in rows.select(
-        FILE, "log", "event", "app_id", "attempt", "time_ms"
-    ).iter_rows():
-        facts = found[file].setdefault(log, {})
-        if event == "START":
-            facts.update(app=app, attempt=attempt, start=start)
-        else:
-            facts["ended"] = True
+def log_parts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Log, ...]]:
+    """Return the parts of logs in each of ``files``."""
+    found: dict[int, dict[str | None, Sequence[Any]]] = {file: {} for file in files}
+    start = pl.col("event") == "START"
+    told = inputs.of("spark_events", frozenset(files)).group_by(FILE, "log").agg(
+        pl.col("app_id", "attempt", "time_ms").filter(start).last(), (pl.col("event") == "END").any(), started=start.any()
+    )  # fmt: skip
+    for file, log, *facts, ended, started in told.iter_rows():
+        if ended or started:
+            found[file][log] = (*facts, ended)
     for table in ("spark_jobs", "spark_task_ends", "spark_executors"):
-        without = frozenset(file for file in files if not found[file])
-        if without:
+        if without := frozenset(file for file in files if not found[file]):
             for file, log in inputs.of(table, without).select(FILE, "log").unique().iter_rows():
-                found[file].setdefault(log, {})
+                found[file].setdefault(log, (None, None, None, False))
     return {
-        file: tuple(
-            _part(inputs, file, log, facts) for log, facts in sorted(logs.items(), key=lambda each: each[0] or "")
-        )
+        file: tuple(_part(inputs, file, log, *logs[log]) for log in sorted(logs, key=lambda log: log or ""))
         for file, logs in found.items()
     }
 
 
-def _part(inputs: Inputs, file: int, log: str | None, facts: Mapping[str, object]) -> LogPart:
+def _part(
+    inputs: Inputs, file: int, log: str | None, app: str | None, attempt: str | None, start: int | None, ended: bool
+) -> Log:
     info = inputs.files[file]
     folder, _, name = (info.path if log is None else f"{info.path}//{log}").rpartition("/")
     bare = _CODEC.sub("", _CODEC.sub("", name))
@@ -114,41 +99,34 @@ def _part(inputs: Inputs, file: int, log: str | None, facts: Mapping[str, object
     delivered = _DELIVERED.match(bare)
     if delivered:
         text, group = "-".join(folder.split("/")[-2:]), "eventlog"
-    start = facts.get("start")
-    return LogPart(
-        (file, log), (folder, group), number, (delivered.group(1) or "~") if delivered else "", text, growing or bool(rolling),
-        _text(facts.get("app")), _text(facts.get("attempt")), start if isinstance(start, int) else None,
-        bool(facts.get("ended")), info.mtime_ms, name.startswith(OLD),
+    yarn = _YARN.match(text)
+    return Log(
+        ((file, log),), (folder, group), number, (delivered.group(1) or "~") if delivered else "",
+        app or (yarn.group(1) if yarn else text), attempt or (yarn.group(2) if yarn and not app else None), start,
+        bool(app) or start is not None, ended, growing or bool(rolling), info.mtime_ms, name.startswith(OLD),
     )  # fmt: skip
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def logs_of(parts: Iterable[LogPart]) -> list[Log]:
+def logs_of(parts: Iterable[Log]) -> list[Log]:
     """Join parts to logs."""
-    groups: dict[tuple[str, str], list[LogPart]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Log]] = defaultdict(list)
     for part in parts:
         groups[part.group].append(part)
-    return [_joined(sorted(group, key=lambda part: (part.number, part.date, part.part))) for group in groups.values()]
+    return [_joined(sorted(group, key=lambda part: (part.number, part.date, part.parts))) for group in groups.values()]
 
 
-def _joined(parts: list[LogPart]) -> Log:
+def _joined(parts: list[Log]) -> Log:
     parts = parts[max((k for k, part in enumerate(parts) if part.number % 1), default=0) :]
-    first = next((part for part in parts if part.app_id or part.start_ms is not None), parts[0])
-    yarn = _YARN.match(first.name)
-    app_id = first.app_id or (yarn.group(1) if yarn else first.name)
-    attempt = first.attempt or (yarn.group(2) if yarn and not first.app_id else None)
+    first = next((part for part in parts if part.known), parts[0])
     numbers = [int(part.number) for part in parts]
     gap = bool(numbers[0]) and (
         numbers != list(range(numbers[0], numbers[0] + len(numbers))) or (numbers[0] != 1 and not parts[0].number % 1)
     )
     ended = any(part.ended for part in parts)
-    return Log(
-        app_id, attempt, tuple(part.part for part in parts), first.start_ms, ended,
-        not ended and any(part.growing for part in parts), max(part.mtime_ms for part in parts),
-        first.start_ms is not None or first.app_id is not None, gap, any(part.old for part in parts),
+    return replace(
+        first, parts=tuple(chain.from_iterable(part.parts for part in parts)), ended=ended,
+        growing=not ended and any(part.growing for part in parts), mtime_ms=max(part.mtime_ms for part in parts), gap=gap,
+        old=any(part.old for part in parts),
     )  # fmt: skip
 
 
@@ -221,7 +199,7 @@ def _logged(inputs: Inputs, context: Context) -> tuple[Mapping[str, Hashable], j
     versions = {
         n: info.version for n, info in inputs.files.items() if info.kind in ("spark-event-log", "spark-archive")
     }
-    parts: Partials[int, tuple[LogPart, ...]] = memo.state("spark log parts", Partials)
+    parts: Partials[int, tuple[Log, ...]] = memo.state("spark log parts", Partials)
     parts.update(versions, lambda files: log_parts(inputs, files))
     attempts = memo.value(
         "spark logs", parts.version, lambda: attempts_by_app(logs_of(part for each in parts.values() for part in each))

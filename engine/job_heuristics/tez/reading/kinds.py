@@ -125,17 +125,14 @@ class History(Log):
         if not line:
             return
         try:
-            self._take(to, msgspec.json.decode(line), number)
+            value = msgspec.json.decode(line)
+            if isinstance(value, dict):
+                to.entity(value)
+            else:
+                to.problem("bad-record", "a record that is no object is left out", line=number)
         except json_text.ERRORS as error:
             if not _records(to, line):  # several records without a line end between them, or an odd one
                 to.problem("bad-record", f"{json_text.reason(error)}; the record is left out", line=number)
-
-    @staticmethod
-    def _take(to: Entities, value: Any, line: int) -> None:
-        if isinstance(value, dict):
-            to.entity(value)
-        else:
-            to.problem("bad-record", "a record that is no object is left out", line=line)
 
 
 _ENTRY = re.compile(rb"(?:application|dag|dag-extra-info|vertices_part_\d+|tasks_part_\d+|task_attempts_part_\d+|hive_query_id"

@@ -108,15 +108,15 @@ def _records(to: Entities, data: bytes, at: int, state: dict[str, Any], offset: 
             continue
         if length == -1 and at + len(mark) > len(data):
             break
-        if not 0 <= key <= length <= MOST_RECORD:
-            at = _after_damage(to, data, at, mark, offset, "a length is damaged")
-            continue
         end = at + 8 + length
-        if end > len(data):
-            if data.find(mark, at) < 0:
-                break
-            at = _after_damage(to, data, at, mark, offset, "a length is damaged")
+        if not 0 <= key <= length <= MOST_RECORD or (end > len(data) and data.find(mark, at) >= 0):
+            reason = "a length is damaged; records up to the next sync mark are left out"
+            to.problem("bad-record", reason, byte=offset + at)
+            later = data.find(mark, at + 1)
+            at = later if later >= 0 else len(data)
             continue
+        if end > len(data):
+            break
         try:
             value = data[at + 8 + key : end]
             _event(to, _inflated(value, bits, budget) if bits else value)
@@ -124,13 +124,6 @@ def _records(to: Entities, data: bytes, at: int, state: dict[str, Any], offset: 
             to.problem("bad-record", f"{error}; the record is left out", byte=offset + at)
         at = end
     return at
-
-
-def _after_damage(to: Entities, data: bytes, at: int, mark: bytes, offset: int, reason: str) -> int:
-    """Return where the next sync mark is; the end without one."""
-    to.problem("bad-record", f"{reason}; records up to the next sync mark are left out", byte=offset + at)
-    later = data.find(mark, at + 1)
-    return later if later >= 0 else len(data)
 
 
 def _inflated(value: bytes, bits: int, budget: Budget) -> bytes:
