@@ -201,15 +201,14 @@ def _gb_hours(mb_s: float) -> str:
 
 
 def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ...]:
-    notes = [
-        "Dr. Elephant's published description; table differences names what its code gives."
-        if parameters.mode == "published"
-        else "Dr. Elephant's code, number for number; table differences names what its published description gives."
-    ]
-    if parameters.heuristic_conf is not None:
-        notes.append(
-            f"Thresholds from {parameters.heuristic_conf.name}: {units.plural(len(chosen.rules), 'heuristic')} in force."
-        )
-    if parameters.block_size != _DEFAULT_BLOCK:
-        notes.append(f"Block size {parameters.block_size} bytes.")
-    return tuple(notes)
+    published = parameters.mode == "published"
+    conf, size = parameters.heuristic_conf, parameters.block_size
+    told = (
+        (published, "Dr. Elephant's published description; table differences names what its code gives."),
+        (not published,
+         "Dr. Elephant's code, number for number; table differences names what its published description gives."),
+        (conf is not None, f"Thresholds from {conf and conf.name}: "
+         f"{units.plural(len(chosen.rules), 'heuristic')} in force."),
+        (size != _DEFAULT_BLOCK, f"Block size {size} bytes."),
+    )  # fmt: skip
+    return tuple(words for so, words in told if so)

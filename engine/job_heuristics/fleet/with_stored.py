@@ -173,20 +173,20 @@ def _notes(
     stored: StoredJobs, chosen: StoredJob | None, parameters: JobParameters, context: Context
 ) -> tuple[str, ...]:
     """Return notes on where jobs come from and which options do not affect them."""
-    results = stored.results
+    results, in_force = stored.results, settings(parameters)
     newest = max(result.at_ms for result in results)
     many = f"{len(results):,} fleet results, the newest" if len(results) > 1 else "a fleet result,"
-    notes = [f"{units.plural(stored.listing.height, 'job')} of {many} computed at {units.moment(newest)}."]
-    in_force = settings(parameters)
     other = sorted({key for result in results for key in DECIDING if result.parameters.get(key) != in_force[key]})
-    if other:
-        notes.append(
-            f"Fleet results were computed with other options: {', '.join(other)}. Their numbers are based on these."
-        )
-    if context.at_ms is not None:
-        notes.append("Fleet results have no history: their jobs are shown as computed.")
-    if sum(result.rows.get(RECOMMENDATIONS.name, 0) for result in results) > MOST_ADVISED:
-        notes.append(f"Recommendations of fleet results are the {MOST_ADVISED:,} that save most.")
-    if chosen is not None and chosen.why:
-        notes.append(f"{chosen.job_id}: {chosen.why}. Showing what the fleet result holds.")
-    return tuple(notes)
+    advised = sum(result.rows.get(RECOMMENDATIONS.name, 0) for result in results)
+    why = chosen.why if chosen is not None else ""
+    told = (
+        (True, f"{units.plural(stored.listing.height, 'job')} of {many} computed at {units.moment(newest)}."),
+        (
+            other,
+            f"Fleet results were computed with other options: {', '.join(other)}. Their numbers are based on these.",
+        ),
+        (context.at_ms is not None, "Fleet results have no history: their jobs are shown as computed."),
+        (advised > MOST_ADVISED, f"Recommendations of fleet results are the {MOST_ADVISED:,} that save most."),
+        (why, f"{chosen and chosen.job_id}: {why}. Showing what the fleet result holds."),
+    )
+    return tuple(words for so, words in told if so)

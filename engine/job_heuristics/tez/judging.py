@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -214,60 +214,40 @@ def _jobs(
 
 def notes(unit: Unit) -> list[str]:
     """Return assumptions made for an application, and where Dr. Elephant's numbers mislead."""
-    app, words = unit.app, []
-    if not app.known:
-        words.append("no entity of the application was found: its configuration is unknown")
-    if len(app.dags) > 1:
-        words.append(
-            f"{len(app.dags)} DAGs: Dr. Elephant judges one, by most tasks; table tez_dags judges each by itself"
-        )
-    if not unit.own and app.known:
-        present = set(unit.tasks["side"].to_list())
-        wrong = [
-            side for k, side in enumerate(SIDES[:2]) if k in present and container_mb(app.conf, side) == WRONG_DEFAULT
-        ]
-        if wrong:
-            words.append(
-                f"no readable {HIVE_KEY} or {OWN_KEYS[wrong[0]]}: Dr. Elephant takes its default of {WRONG_DEFAULT:,} bytes "
-                "for MB, and used and wasted are 2^20 times too large"
-            )
-        elif any(container_mb(app.conf, side) < 0 for side in SIDES[:2]):
-            words.append(f"{OWN_KEYS['map']} is negative: Dr. Elephant's used memory is, too, and it finds no waste")
-    words += _of_tasks(unit)
-    other = app.tasks.filter(pl.col("side") == OTHER).height
-    if other and not unit.own:
-        words.append(
-            f"{other:,} task(s) of processors that Dr. Elephant does not know do not count: mode=corrected judges them"
-        )
-    if app.state == "RUNNING":
-        words.append("still running: verdicts and metrics are over the tasks that have ended so far")
-    words += missing(app)
-    return words
+    app, tasks, other = unit.app, unit.tasks, not unit.own
+    present = set(tasks["side"].to_list())
+    sizes = {side: container_mb(app.conf, side) for side in SIDES[:2]} if other and app.known else {}
+    wrong = [side for k, side in enumerate(sizes) if k in present and sizes[side] == WRONG_DEFAULT]
+    unknown = app.tasks.filter(pl.col("side") == OTHER).height
+    told = (
+        (not app.known, "no entity of the application was found: its configuration is unknown"),
+        (len(app.dags) > 1,
+         f"{len(app.dags)} DAGs: Dr. Elephant judges one, by most tasks; table tez_dags judges each by itself"),
+        (wrong, f"no readable {HIVE_KEY} or {OWN_KEYS[wrong[0]] if wrong else ''}: Dr. Elephant takes its default of "
+         f"{WRONG_DEFAULT:,} bytes for MB, and used and wasted are 2^20 times too large"),
+        (not wrong and any(mb < 0 for mb in sizes.values()),
+         f"{OWN_KEYS['map']} is negative: Dr. Elephant's used memory is, too, and it finds no waste"),
+        *(_of_tasks(tasks, other) if tasks.height else ()),
+        (unknown and other,
+         f"{unknown:,} task(s) of processors that Dr. Elephant does not know do not count: mode=corrected judges them"),
+        (app.state == "RUNNING", "still running: verdicts and metrics are over the tasks that have ended so far"),
+    )  # fmt: skip
+    return [*(words for so, words in told if so), *missing(app)]
 
 
-def _of_tasks(unit: Unit) -> list[str]:
-    """Return what is assumed about the tasks that count."""
-    tasks, words = unit.tasks, []
-    if not tasks.height:
-        return []
-    edges = sum(
-        int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any())
-        for name in COUNTED
-        if name != "input_bytes"
+def _of_tasks(tasks: pl.DataFrame, other: bool) -> Iterator[tuple[Any, str]]:
+    """Yield what may be assumed about the tasks that count, and whether it is; ``other``: as Dr. Elephant reads them."""
+    names = [name for name in COUNTED if name != "input_bytes"]
+    edges = sum(int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any()) for name in names)
+    instant, failed = tasks.filter(pl.col("total_ms") == 0).height, tasks.filter(pl.col("failed")).height
+    yield (
+        edges and other,
+        f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks",
     )
-    if edges and not unit.own:
-        words.append(
-            f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks"
-        )
-    if not tasks["physical_bytes"].is_not_null().any():
-        words.append("memory was not measured: all of it would count as wasted")
-    instant = tasks.filter(pl.col("total_ms") == 0).height
-    if instant:
-        words.append(f"{instant:,} task(s) of 0 ms are left out of speeds")
-    failed = tasks.filter(pl.col("failed")).height
-    if failed:
-        words.append(f"{failed:,} task(s) did not succeed: their first attempt that ended counts")
-    return words
+    measured = tasks["physical_bytes"].is_not_null().any()
+    yield not measured, "memory was not measured: all of it would count as wasted"
+    yield instant, f"{instant:,} task(s) of 0 ms are left out of speeds"
+    yield failed, f"{failed:,} task(s) did not succeed: their first attempt that ended counts"
 
 
 def missing(app: App) -> list[str]:

@@ -262,7 +262,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
         if executor.name == DRIVER and attempts[0].start_ms is not None and end is not None:
             executor.duration_ms = end - attempts[0].start_ms
     conf = frames["spark_conf"]
-    first_conf = conf.filter(pl.col("seq") == conf["seq"].min()) if conf.height else conf
+    first_conf = conf.filter(pl.col("seq") == pl.col("seq").min())
     properties = dict(first_conf.select("key", "value").iter_rows())
     profiles = events.filter((pl.col("event") == "PROFILE") & pl.col("number").is_not_null())
     with_gpu = profiles.filter(pl.col("name").fill_null("").str.contains("gpu", literal=True))["number"]
@@ -338,20 +338,18 @@ def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:
 
 def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inputs) -> str:
     """Return why the history server or Dr. Elephant would fail on a log; empty if neither would."""
-    bad = _first(events, "BAD")
-    if not log.known:
-        return "history server: the log does not name its application, so it is not listed"
-    if log.old:
-        return "history server: does not list the folders that Spark 1.0 to 1.2 wrote"
-    if log.gap:
-        return "history server: java.lang.IllegalArgumentException: Found missing event log file"
-    if bad["name"]:
-        return f"history server: HTTP 404, log not loadable ({bad['name']})"
-    if _first(events, "CUT")["name"] and not log.growing and not log.ended:
-        return "history server: HTTP 404, log not loadable (cut in the last line of a log that is not .inprogress)"
-    if conf.height and conf.filter(pl.col("seq") == conf["seq"].min())["value"].null_count():
-        return "org.json4s.package$MappingException: a Spark property that is not a text"
-    return ""
+    bad, cut = _first(events, "BAD")["name"], _first(events, "CUT")["name"]
+    reasons = (
+        (not log.known, "history server: the log does not name its application, so it is not listed"),
+        (log.old, "history server: does not list the folders that Spark 1.0 to 1.2 wrote"),
+        (log.gap, "history server: java.lang.IllegalArgumentException: Found missing event log file"),
+        (bad, f"history server: HTTP 404, log not loadable ({bad})"),
+        (cut and not log.growing and not log.ended,
+         "history server: HTTP 404, log not loadable (cut in the last line of a log that is not .inprogress)"),
+        (conf.filter(pl.col("seq") == pl.col("seq").min())["value"].null_count(),
+         "org.json4s.package$MappingException: a Spark property that is not a text"),
+    )  # fmt: skip
+    return next((reason for failed, reason in reasons if failed), "")
 
 
 def _notes(log: Log, events: pl.DataFrame, summary: Summary, state: str) -> tuple[str, ...]:

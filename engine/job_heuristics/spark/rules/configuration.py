@@ -25,6 +25,7 @@ MIN_EXECUTORS, MAX_EXECUTORS = "spark.dynamicAllocation.minExecutors", "spark.dy
 JARS = "spark.yarn.secondary.jars"
 MISSING = "Not presented. Using default."
 _KRYO = "org.apache.spark.serializer.KryoSerializer"
+_OVERHEADS = ("driver_overhead", "executor_overhead")
 _OVERHEAD_LIMITS = "spark.overheadMemory.thresholds.key"
 _SERIALIZER_PARAMETER = "serializer_if_non_null_recommendation"
 _FEW, _MANY = 1, 900
@@ -67,7 +68,8 @@ def _level(bad: bool, level: int) -> float:
     return float(level) if bad else 0.0
 
 
-def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
+def _measured(app: App) -> dict[str, float]:
+    """Return the measures that no parameter of the rule changes."""
     properties = app.properties
     shuffle, dynamic = _flag(app, SHUFFLE_SERVICE), _flag(app, DYNAMIC)
     return {
@@ -80,9 +82,13 @@ def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
         "min_executors": _level((whole(properties.get(MIN_EXECUTORS)) or 0) > _FEW, 4),
         "max_executors": _level((whole(properties.get(MAX_EXECUTORS)) or 0) > _MANY, 4),
         "jars": _level("*" in (properties.get(JARS) or ""), 4),
-        "serializer": _level(properties.get(SERIALIZER) != rule.texts[_SERIALIZER_PARAMETER], 2),
         "shuffle": _level(not shuffle, 3 if dynamic else 2),
     }
+
+
+def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
+    other = app.properties.get(SERIALIZER) != rule.texts[_SERIALIZER_PARAMETER]
+    return _measured(app) | {"serializer": _level(other, 2)}
 
 
 def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
@@ -99,31 +105,24 @@ def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
         DRIVER_OVERHEAD: _overhead(app, DRIVER_OVERHEAD)[0],
         EXECUTOR_OVERHEAD: _overhead(app, EXECUTOR_OVERHEAD)[0],
     }  # fmt: skip
-    if measures["serializer"]:
-        details[SERIALIZER] = [properties.get(SERIALIZER) or MISSING, "KyroSerializer is Not Enabled."]
-    if measures["shuffle"]:
-        details[SHUFFLE_SERVICE] = ["false", "Spark shuffle service is not enabled."]
-    if measures["min_executors"]:
-        details["Minimum Executors"] = (
-            f"The minimum executors for Dynamic Allocation should be <={_FEW}. Please change it in the {MIN_EXECUTORS} field."
-        )
-    if measures["max_executors"]:
-        details["Maximum Executors"] = (
-            f"The maximum executors for Dynamic Allocation should be <={_MANY}. "
-            f"Please change it in the {MAX_EXECUTORS} field."
-        )
-    if measures["jars"]:
-        details["Jars notation"] = f"It is recommended to not use * notation while specifying jars in the field {JARS}"
-    for who, name, key in (
-        ("Driver", "driver_overhead", DRIVER_OVERHEAD),
-        ("Executor", "executor_overhead", EXECUTOR_OVERHEAD),
-    ):
-        if measures[name] >= rule.limits[_OVERHEAD_LIMITS][2]:
-            details[f"{who} Overhead Memory"] = (
-                f"Please do not specify excessive amount of overhead memory for {who}{'' if who == 'Driver' else 's'}. "
-                f"Change it in the field {key}"
-            )
-    return details
+    told: dict[str, tuple[str, Any]] = {
+        "serializer": (SERIALIZER, [properties.get(SERIALIZER) or MISSING, "KyroSerializer is Not Enabled."]),
+        "shuffle": (SHUFFLE_SERVICE, ["false", "Spark shuffle service is not enabled."]),
+        "min_executors": ("Minimum Executors", f"The minimum executors for Dynamic Allocation should be <={_FEW}. "
+                          f"Please change it in the {MIN_EXECUTORS} field."),
+        "max_executors": ("Maximum Executors", f"The maximum executors for Dynamic Allocation should be <={_MANY}. "
+                          f"Please change it in the {MAX_EXECUTORS} field."),
+        "jars": ("Jars notation", f"It is recommended to not use * notation while specifying jars in the field {JARS}"),
+        "driver_overhead": ("Driver Overhead Memory", "Please do not specify excessive amount of overhead memory for Driver. "
+                            f"Change it in the field {DRIVER_OVERHEAD}"),
+        "executor_overhead": ("Executor Overhead Memory", "Please do not specify excessive amount of overhead memory for "
+                              f"Executors. Change it in the field {EXECUTOR_OVERHEAD}"),
+    }  # fmt: skip
+    excessive = rule.limits[_OVERHEAD_LIMITS][2]
+    bad = (
+        entry for key, entry in told.items() if measures[key] and (key not in _OVERHEADS or measures[key] >= excessive)
+    )
+    return details | dict(bad)
 
 
 def _throws(app: App) -> str:
@@ -143,23 +142,27 @@ def _advise(level: int, app: App) -> str:
         return "Nothing to change."
     set_up = (Wish(SERIALIZER, _KRYO, "serializer"), Wish(SHUFFLE_SERVICE, "true", "shuffle service"))
     serializer, service = granted(set_up, SETTINGS, app.properties, app)
-    words = []
-    if (_size_of(app, EXECUTOR_MEMORY) or 0) >= 10 * GIB or (whole(app.properties.get(EXECUTOR_CORES)) or 0) >= 4:
-        words.append("use more, smaller executors: up to 4 cores and below 10 GB each")
-    if serializer.value:
-        words.append(f"set {SERIALIZER} to {_KRYO}")
-    if service.value:
-        words.append(f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service")
-    if any(_overhead(app, key)[1] >= 2 * GIB for key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD)):
-        words.append("lower the memory overhead")
-    if (_size_of(app, DRIVER_MEMORY) or 0) >= 10 * GIB or (whole(app.properties.get(DRIVER_CORES)) or 0) >= 4:
-        words.append("give the driver below 10 GB and 4 cores, unless it collects or broadcasts that much")
-    if (whole(app.properties.get(MIN_EXECUTORS)) or 0) > _FEW:
-        words.append(f"lower {MIN_EXECUTORS}: that many executors are held even without work")
-    if (whole(app.properties.get(MAX_EXECUTORS)) or 0) > _MANY:
-        words.append(f"lower {MAX_EXECUTORS}")
-    if "*" in (app.properties.get(JARS) or ""):
-        words.append(f"name each file in {JARS}")
+    measures = _measured(app)
+    words = [
+        advice
+        for good, advice in (
+            (
+                measures["executor_memory"] < 10 * GIB and measures["executor_cores"] < 4,
+                "use more, smaller executors: up to 4 cores and below 10 GB each",
+            ),
+            (not serializer.value, f"set {SERIALIZER} to {_KRYO}"),
+            (not service.value, f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service"),
+            (all(measures[key] < 2 * GIB for key in _OVERHEADS), "lower the memory overhead"),
+            (
+                measures["driver_memory"] < 10 * GIB and measures["driver_cores"] < 4,
+                "give the driver below 10 GB and 4 cores, unless it collects or broadcasts that much",
+            ),
+            (not measures["min_executors"], f"lower {MIN_EXECUTORS}: that many executors are held even without work"),
+            (not measures["max_executors"], f"lower {MAX_EXECUTORS}"),
+            (not measures["jars"], f"name each file in {JARS}"),
+        )
+        if not good
+    ]
     text = "; ".join(words) or "see which of its settings the work needs"
     return f"{text[0].upper()}{text[1:]}."
 

@@ -47,13 +47,14 @@ def _acts(
 
     def idle(app: App) -> str:
         where, known = cluster(app), version(app)
-        if where not in on:
-            return f"{where or 'its cluster'} does not use it"
-        if not databricks and on_databricks(app):
-            return "on Databricks the cluster decides"
-        if dynamic is not None and dynamic != is_dynamic(app):
-            return "dynamic allocation is off" if dynamic else "dynamic allocation sets the number of executors"
-        return f"Spark knows it since {'.'.join(map(str, since))}" if known and known < since else ""
+        reasons = (
+            (where not in on, f"{where or 'its cluster'} does not use it"),
+            (not databricks and on_databricks(app), "on Databricks the cluster decides"),
+            (dynamic and not is_dynamic(app), "dynamic allocation is off"),
+            (dynamic is False and is_dynamic(app), "dynamic allocation sets the number of executors"),
+            (known and known < since, f"Spark knows it since {'.'.join(map(str, since))}"),
+        )
+        return next((reason for holds, reason in reasons if holds), "")
 
     return idle
 

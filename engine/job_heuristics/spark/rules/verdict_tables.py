@@ -134,31 +134,24 @@ def _fitting(value: int) -> int:
 
 def notes(app: App) -> tuple[str, ...]:
     """Return assumptions made for an application, and where Dr. Elephant's numbers mislead."""
-    words = list(app.notes)
     properties = app.properties
+    memory = properties.get("spark.executor.memory")
+    unset = memory is None or properties.get("spark.executor.instances") is None
     removed = sum(not executor.active for executor in app.executors)
-    if not properties:
-        words.append("no Spark properties found")
-    if properties.get("spark.executor.instances") is None or properties.get("spark.executor.memory") is None:
-        words.append(
-            "spark.executor.instances or spark.executor.memory is not set: Dr. Elephant counts nothing as used; table costs "
-            "counts what executors took"
-        )
-    elif (properties.get("spark.executor.memory") or "").strip().isdecimal():
-        words.append("spark.executor.memory has no unit: Dr. Elephant reads bytes, Spark MiB")
-    if removed:
-        words.append(
-            f"{removed} executor(s) were removed before the end: Dr. Elephant does not see them, nor their tasks"
-        )
-    if len(app.attempts) > 1:
-        words.append(
-            f"{len(app.attempts)} attempts: Dr. Elephant takes the duration of the oldest, all else of the newest"
-        )
-    if app.number("spark.executor.cores", 1) > 1:
-        words.append("tasks that share an executor count its memory once each: Dr. Elephant finds no waste there")
-    if app.state == "RUNNING":
-        words.append("still running: verdicts and metrics are over what the log holds so far")
-    return tuple(words)
+    told = (
+        (not properties, "no Spark properties found"),
+        (unset, "spark.executor.instances or spark.executor.memory is not set: Dr. Elephant counts nothing as used; table costs "
+         "counts what executors took"),
+        (not unset and (memory or "").strip().isdecimal(),
+         "spark.executor.memory has no unit: Dr. Elephant reads bytes, Spark MiB"),
+        (removed, f"{removed} executor(s) were removed before the end: Dr. Elephant does not see them, nor their tasks"),
+        (len(app.attempts) > 1,
+         f"{len(app.attempts)} attempts: Dr. Elephant takes the duration of the oldest, all else of the newest"),
+        (app.number("spark.executor.cores", 1) > 1,
+         "tasks that share an executor count its memory once each: Dr. Elephant finds no waste there"),
+        (app.state == "RUNNING", "still running: verdicts and metrics are over what the log holds so far"),
+    )  # fmt: skip
+    return (*app.notes, *(words for so, words in told if so))
 
 
 def judge_apps(apps: Apps, rules: SparkRules, context: Context) -> JudgedFleet:
