@@ -86,7 +86,6 @@ class JobHeuristics:
         from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
-        from engine.job_heuristics.result.rules import rules_of
         from engine.job_heuristics.spark.model.assembly import current_apps
         from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
         from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
@@ -102,7 +101,7 @@ class JobHeuristics:
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
-        chosen = rules_of(wanted)
+        chosen = fleet_tables.rules_of(wanted)
         context.check()
         judged = judge_all(model, chosen.of(MapReduceHeuristic), wanted, context)
         kinds = [judged]

@@ -1,9 +1,10 @@
-"""Result tables of all jobs beyond Dr. Elephant's, the summary, and what the screen draws of the job list."""
+"""All jobs: the rules in force, the result tables beyond Dr. Elephant's, and what the screen draws of the job list."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import polars as pl
@@ -13,17 +14,21 @@ from engine.core.incremental import FramePartials
 from engine.core.tables import Table
 from engine.core.view import Context, Finding, Level, UnknownName
 from engine.job_heuristics.dr_elephant.advice import savings
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules, read
+from engine.job_heuristics.dr_elephant.heuristic import default_rules as declared_rules
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order, setting_of, subject_of
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic, MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MAPREDUCE
+from engine.job_heuristics.mapreduce.rules.heuristics import QUEUE_LIMIT, MapReduceHeuristic, MapReduceRules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRules
+from engine.job_heuristics.spark.rules.heuristics import HEURISTICS as OF_SPARK
 from engine.job_heuristics.tables import COSTS, HEURISTICS, JOBS, LISTING, RECOMMENDATIONS, ROLLUP, SEVERITIES
 from engine.job_heuristics.tez.model import Apps as TezApps
+from engine.job_heuristics.tez.rules import HEURISTICS as OF_TEZ
 from engine.job_heuristics.tez.rules import TezHeuristic, TezRules
 
 if TYPE_CHECKING:
@@ -32,6 +37,28 @@ if TYPE_CHECKING:
     from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.spark.result import AppDetail
     from engine.job_heuristics.tez.result import TezDetail
+
+
+DECLARED: tuple[Heuristic, ...] = (*OF_MAPREDUCE, *OF_SPARK, *OF_TEZ)
+
+
+def default_rules() -> Rules[Heuristic]:
+    """Return what Dr. Elephant ships switched on, with its default parameters."""
+    return declared_rules(DECLARED)
+
+
+@lru_cache(maxsize=8)
+def configured_rules(name: str, data: bytes) -> Rules[Heuristic]:
+    """Return the rules of a HeuristicConf.xml, see ``read``."""
+    return read(name, data, DECLARED)
+
+
+def rules_of(parameters: JobParameters) -> Rules[Heuristic]:
+    """Return the rules in force under ``parameters``."""
+    conf = parameters.heuristic_conf
+    chosen = default_rules() if conf is None else configured_rules(conf.name, conf.data)
+    chosen = replace(chosen, block_size=parameters.block_size)
+    return chosen.also(QUEUE_LIMIT) if parameters.queue_limit else chosen
 
 
 def find_job(ids: pl.Series, wanted: str) -> str:

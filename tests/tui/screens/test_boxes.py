@@ -104,7 +104,7 @@ def test_help_begins_with_the_keys_of_the_tab(tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_heuristics_in_the_order_of_the_letters() -> None:
-    from engine.job_heuristics.result.rules import default_rules
+    from engine.job_heuristics.result.all_jobs import default_rules
     from tui.actions import view_signs
 
     assert ", ".join(default_rules().names) in view_signs("job-heuristics")[0]

@@ -26,7 +26,7 @@ def __getattr__(name: str) -> tuple[str, ...]:
     """
     if name != "SIGNS":
         raise AttributeError(name)
-    from engine.job_heuristics.result.rules import default_rules
+    from engine.job_heuristics.result.all_jobs import default_rules
 
     return (
         "Column verdicts has one letter per heuristic: . none, L low, M moderate, S severe, C critical, blank: no result for "

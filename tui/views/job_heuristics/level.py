@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 class OpenJob(Level):
     """The level of an open job. ``TAKES`` says which property of an advice the scenario can take, and as which parameter;
-    ``ADVISING`` names the sections whose rows can be taken, and their tables. ``LIMIT`` is the limit chosen at first."""
+    ``ADVISING`` names the sections whose rows can be taken, and their tables. ``LIMIT`` is the limit chosen
+    at first, of the heuristics of an ``APPLICATION`` whose limits can be scaled."""
 
     PREFIX: ClassVar[str]
+    APPLICATION: ClassVar[str] = ""
     TAKES: ClassVar[Mapping[str, str]] = {}
     ADVISING: ClassVar[Mapping[str, str]] = {}
     LIMIT: ClassVar[str] = ""
@@ -63,10 +65,6 @@ class OpenJob(Level):
     def absent(self, coming: bool, meanwhile: str = "reading it") -> list[Line]:
         """Return the line of a job that is not there: ``meanwhile`` if it is ``coming``, else that it has gone."""
         return [[(f"{self.job_id}: {meanwhile if coming else 'not in the data any more'}", "title")]]
-
-    def rules(self) -> Any:
-        """Return the heuristics whose limits can be scaled."""
-        raise NotImplementedError
 
     def knobs(self, shown: Any) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""
@@ -129,9 +127,9 @@ class OpenJob(Level):
 
     def _controls(self, result: Result) -> list[Control[Any]]:
         """Make the controls: numbers, limits (HEURISTIC/PARAMETER), and the factor on the chosen limit."""
-        from engine.job_heuristics.dr_elephant.heuristic import default_rules
+        from engine.job_heuristics.result.all_jobs import default_rules
 
-        rules = default_rules(self.rules()).with_gates
+        rules = [rule for rule in default_rules().with_gates if rule.heuristic.application == self.APPLICATION]
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
         word = WordControl("scale the limits of", limits, self.LIMIT or limits[0], label_width=WIDTH, id="what-limit")
         times = NumberControl(
@@ -261,6 +259,7 @@ class JobLevel(OpenJob):
     """The open MapReduce job. Its sections draw from ``Result.detail.opened`` and the tables of that job."""
 
     PREFIX = "job"
+    APPLICATION = "mapreduce"
     TAKES: ClassVar = {
         "mapreduce.map.memory.mb": "map_mb",
         "mapreduce.reduce.memory.mb": "reduce_mb",
@@ -332,12 +331,6 @@ class JobLevel(OpenJob):
             Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec, open=self.whole)),
             Section("notes", self.drawn("job-notes", self.notes)),
         )
-
-    def rules(self) -> Any:
-        """Return Dr. Elephant's heuristics for MapReduce."""
-        from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-
-        return HEURISTICS
 
     def knobs(self, shown: JobDetail) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""

@@ -32,6 +32,7 @@ class SparkLevel(OpenJob):
     """The open application. Its sections draw from ``Result.detail.opened`` and the tables of that application."""
 
     PREFIX = "app"
+    APPLICATION = "spark"
     TAKES: ClassVar = {
         "spark.executor.instances": "executors",
         "spark.dynamicAllocation.maxExecutors": "executors",
@@ -85,12 +86,6 @@ class SparkLevel(OpenJob):
             Section("history", history),
             Section("notes", self.drawn("app-notes", self.notes)),
         )
-
-    def rules(self) -> Any:
-        """Return Dr. Elephant's heuristics for Spark."""
-        from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
-
-        return HEURISTICS
 
     def knobs(self, shown: AppDetail) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""

@@ -6,8 +6,8 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic import evaluate, limits
 from engine.job_heuristics.mapreduce.rules.heuristics import QUEUE_LIMIT, MapReduceHeuristic
-from engine.job_heuristics.result.rules import configured_rules as read
-from engine.job_heuristics.result.rules import default_rules
+from engine.job_heuristics.result.all_jobs import configured_rules as read
+from engine.job_heuristics.result.all_jobs import default_rules
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
 
 
