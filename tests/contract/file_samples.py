@@ -238,6 +238,12 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'[{"quantileName":"Ready","uuid":"u","P99":5,"P50":2,"metricName":"podLatencyQuantilesMeasurement",'
             b'"jobName":"j","timestamp":"2026-01-05T10:00:00Z"}]',
         ),
+        "iperf3": (
+            "iperf.json",
+            b'{"start":{"connected":[{"socket":5}],"version":"iperf 3.16","timestamp":{"timesecs":1760000000},"test_start":'
+            b'{"protocol":"TCP"}},"intervals":[],"end":{"sum_sent":{"bits_per_second":9.5e9,"retransmits":12},"sum_received":'
+            b'{"bits_per_second":9.25e9},"cpu_utilization_percent":{"host_total":31.5,"remote_total":12.5}}}',
+        ),
         "google-benchmark": (
             "bench.json",
             b'{"context":{"date":"2026-01-05T10:00:00+00:00","num_cpus":4,"caches":[]},"benchmarks":[{"name":"Sum/8",'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.estimators.design import FitOptions
+from engine.query_profile.estimators.design import FitOptions, lengths
 from engine.query_profile.insight.all_methods import NO_TRUST, UNTESTED, Fits, Trust
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import COMPARISON, METHODS, METHODS_SIDE_BY_SIDE, NAN_TO_NULL
@@ -28,6 +29,10 @@ LEAST = 0.5
 """Share of the measured CPU that must be the statements' for the model to be compared with counters."""
 STILL = 1e-6
 """Spread of a class' times, as a share of the longest, up to which they are the same."""
+TIED = 1e-5
+"""Part of the classes' times, relative to the largest, that tells nothing: it is their rounding."""
+MOST_TIED = 300
+"""Most classes whose times are looked at for such sums: more take seconds."""
 FULL = 0.95
 """Utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting."""
 
@@ -119,12 +124,25 @@ class Profile:
         unknown = self.full | (self.still & np.isfinite(low))
         return np.where(unknown, 0.0, low), np.where(unknown, np.fmin(self.fits.most, self.measured), high)
 
-    @property
+    @cached_property
     def still(self) -> np.ndarray:
-        """Classes (J,) with the same time in every interval: nothing tells their CPU from what is used at all times."""
+        """Classes (J,) with the same time in every interval: nothing tells their CPU from what is used at all times. So it is
+        with ``tied`` classes."""
         x = self.work.x[self.used]
         most = x.max(axis=0, initial=0.0)
-        return np.asarray((most > 0) & (most - x.min(axis=0, initial=math.inf) <= STILL * most))
+        return np.asarray((most > 0) & (most - x.min(axis=0, initial=math.inf) <= STILL * most)) | self.tied
+
+    @cached_property
+    def tied(self) -> np.ndarray:
+        """Classes (J,) whose times are a sum of multiples of others' (and of a background): only their sum is known."""
+        x = np.maximum(self.work.x[self.used], 0.0)
+        most = x.max(axis=0, initial=0.0)
+        if len(x) <= x.shape[1] or x.shape[1] > MOST_TIED:
+            return np.zeros(x.shape[1], bool)
+        columns = np.column_stack([x / np.where(most > 0, most, 1.0), lengths(self.work.seconds[self.used])])
+        _, sizes, vectors = np.linalg.svd(columns, full_matrices=False)
+        alike = np.abs(vectors[sizes <= TIED * sizes[0], :-1]) > 0.01
+        return np.asarray((most > 0) & alike.any(axis=0))
 
     @property
     def draws(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ _TIME = re.compile(
 )
 _ARRIVED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)()")
 """A moment of what carries the log (rsyslog, Docker): taken where the log itself tells none."""
+_SYSLOG = re.compile(r"(?:<\d{1,3}>)?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) ")
+"""A moment of the old syslog, which has no year."""
 _PID = re.compile(r"\[(\d+)(?:-\d+)?\]|\bpid ?[=:] ?(\d+)|\b([0-9a-f]{8}\.[0-9a-f]+)\b")
 _OWNER = re.compile(r"(?<![^\s:\[\](){}<>|;=,/@])([^\s:\[\](){}<>|;=,/@]{1,64})@([^\s:\[\](){}<>|;=,/@]{1,64})")
 _NAMED = re.compile(r"\b(u|d)(?:ser|sr|b|atabase|bname)?=([^\s,;|/\])]*)")
@@ -189,6 +192,16 @@ def _moment(rows: Statements, text: str, line: int) -> int | None:
     """Return the first moment (epoch ms) in a text, with its zone or as epoch seconds; None, with a problem, if there is none
     that is clear."""
     found = _TIME.search(text) or _ARRIVED.search(text)
+    syslog = _SYSLOG.match(text) if found is None else None
+    if syslog is not None:
+        newest, reason = (
+            rows.source.mtime_ms + 86_400_000,
+            "syslog tells no year and no zone: that before the file's last change, UTC",
+        )
+        rows.problem("no-year", f"{reason} (set %m in log_line_prefix)", line)
+        last = datetime.fromtimestamp(newest / 1000, UTC).year
+        told = (instant_ms(f"Mon {syslog[1]} {syslog[2]} {syslog[3]} {year}") for year in (last, last - 1))
+        return next((at_ms for at_ms in told if at_ms is not None and at_ms <= newest), None)
     clock, fraction, zone, epoch = found.groups() if found else ("", "", "", "")
     if epoch:
         return round(float(epoch) * 1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any
 
 from engine.core.reading import Reading, Source, decode, whole_lines
@@ -57,8 +58,9 @@ class CgroupCpu(HostKind):
         lines = decode(whole_lines(data, final)).splitlines()
         found = [*_counters(lines, _V1.search(source.name))]
         rows.series = _V1.sub("cpuacct", rows.series)
+        folder = PurePath(source.path).parent.name
         told = any(moment is not None for _, moment, *_ in found)  # then nothing in front of the first moment has one
-        at_ms = None if told else name_instant_ms(source.name) or source.mtime_ms
+        at_ms = None if told else name_instant_ms(source.name) or name_instant_ms(folder) or source.mtime_ms
         for number, moment, name, values in found:
             at_ms = at_ms if moment is None else moment
             if name in _COUNTERS and at_ms is not None:

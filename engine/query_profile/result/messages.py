@@ -54,6 +54,12 @@ def notes(profile: Profile) -> list[str]:
         texts += _on_wlr(profile)
     if profile.attribution is not None:
         texts += _remedies(profile.attribution)
+    tied = [label(info.query or info.name) for info, each in zip(work.classes, profile.tied, strict=True) if each]
+    if tied and profile.attributable and not profile.counts:
+        named = ", ".join(tied[:4]) + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
+        texts.append(
+            f"the times of {named} follow from one another in every interval: their shares cannot be told, only the sum"
+        )
     if trust.reasons and trust.grade != "none":
         texts.append(f"trust {trust.grade}, {TRUST[trust.grade]}: {'; '.join(trust.reasons[:3])}")
     counted = work.metrics.get("cpu_us")

@@ -14,7 +14,7 @@ import polars as pl
 
 from engine.core.view import FILE, FileInfo, Inputs
 from engine.formats.sql_text import verb
-from engine.formats.timestamps import instant_ms
+from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.query_profile.wlr.regression import HUGE
 
 
@@ -46,8 +46,9 @@ def depth(one: str, other: str) -> int:
 
 
 def folder(info: FileInfo) -> str:
-    """Return the folder of a file as text."""
-    return str(PurePath(info.path).parent)
+    """Return the folder of a file as text; one that is named after a moment is part of the file's name."""
+    place = PurePath(info.path).parent
+    return str(place if name_instant_ms(place.name) is None else place.parent)
 
 
 def label(info: FileInfo) -> str:

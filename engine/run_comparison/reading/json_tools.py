@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
-from engine.run_comparison.reading.frames import JsonReport, Taken, each, take_all, take_list
+from engine.run_comparison.reading.frames import JsonReport, Taken, at, each, take_all, take_list
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
@@ -175,6 +175,26 @@ def _fio_direction(out: Collected, base: Series, part: Any) -> None:
         take_all(out, base, found if latency.get("N") else {}, wanted)
 
 
+_IPERF = (
+    *(Taken(f"sum{part}.bits_per_second", f"throughput{part.replace('_', ' ')}", "mean", "bits/s")
+      for part in ("", "_sent", "_received", "_sent_bidir_reverse", "_received_bidir_reverse")),
+    *(Taken(f"{part}.retransmits", f"retransmits of {part}", "count", "packets") for part in ("sum", "sum_sent")),
+    Taken("sum.jitter_ms", "jitter", "mean", "ms"), Taken("sum.lost_percent", "lost packets", "mean", "%"),
+    *(Taken(f"cpu_utilization_percent.{side}_total", f"CPU of {side}", "mean", "%") for side in ("host", "remote")),
+)  # fmt: skip
+
+
+def _iperf(out: Collected, document: Any) -> None:
+    """Take the sums of all streams; what each second held is no run."""
+    fields = as_object(document, "the document")
+    out.report_ms = epoch_ms(at(fields, "start.timestamp.timesecs"))
+    if fields.get("error"):
+        out.problem("failed-job", f"{as_text(fields['error'])}; the run is left out")
+        return
+    work = as_text(at(fields, "start.test_start.protocol")) or "transfer"
+    take_all(out, Series("iperf3", "", work), as_object(fields.get("end"), "end"), _IPERF)
+
+
 _PYPERF_UNITS = {"second": "s", "byte": "bytes", "integer": "count"}
 
 
@@ -240,6 +260,10 @@ READERS = (
     JsonReport("hyperfine", "hyperfine --export-json", ((b'"results"', b'"command"'),), _hyperfine),
     JsonReport("jmh", "JMH -rf json", ((b'"jmhVersion"',), (b'"benchmark"', b'"primaryMetric"')), _jmh),
     JsonReport("fio", "fio --output-format=json", ((b'"fio',),), _fio),
+    JsonReport("iperf3", "iperf3 -J", (
+        (b'"start":{', b'"connected":[', b'"timestamp":{'), (b'"sum_received":{', b'"bits_per_second":'),
+        (b'"system_info":', b'"error":"'),
+    ), _iperf),
     JsonReport("pyperf", "pyperf JSON", (
         (b'"benchmarks":[{', b'"runs":[', b'"metadata":'), (b'"benchmarks":[{', b'"runs":[', b'"values":['),
     ), _pyperf),
