@@ -57,42 +57,26 @@ class Jobs:
 
 
 @dataclass(frozen=True)
-class PerJob:
-    """Details whose labels differ by job: label → value of job ``j``."""
-
-    of: Callable[[int], Mapping[str, Any]]
-
-    def texts(self, at: Array) -> list[str]:
-        """Return details of the jobs ``at`` as JSON objects."""
-        return [details_json(self.of(j)) for j in at.tolist()]
-
-
-@dataclass(frozen=True)
-class PerLabel:
-    """Details with the same labels for every job: label → texts of the jobs asked for. JSON need not escape them."""
-
-    of: Callable[[Array], Mapping[str, list[str]]]
-
-    def texts(self, at: Array) -> list[str]:
-        """Return details of the jobs ``at`` as JSON objects."""
-        columns = self.of(at)
-        shape = ",".join(f'"{label}":"%s"' for label in columns).join("{}")
-        return list(map(shape.__mod__, zip(*columns.values(), strict=True)))
-
-
-@dataclass(frozen=True)
 class Verdict:
-    """Verdicts of one heuristic on all jobs: which are ``given``, severities 0-4, scores, and details."""
+    """Verdicts of one heuristic on all jobs: which are ``given``, severities 0-4, scores, and ``details``: of the jobs
+    at some places, as JSON objects."""
 
     given: Array
     severity: Array
     score: Array
-    details: PerJob | PerLabel
+    details: Callable[[Array], list[str]]
 
 
-def unscored(given: Array, severity: Array, details: PerJob) -> Verdict:
-    """Return the verdict of a heuristic that never scores."""
-    return Verdict(given, severity, np.zeros(len(severity), dtype=np.int64), details)
+def unscored(given: Array, severity: Array, details: Callable[[int], Mapping[str, Any]]) -> Verdict:
+    """Return the verdict of a heuristic that never scores and whose ``details`` (of a job by its number) differ in labels."""
+    score = np.zeros(len(severity), dtype=np.int64)
+    return Verdict(given, severity, score, lambda at: [details_json(details(j)) for j in at.tolist()])
+
+
+def _as_json(columns: Mapping[str, list[str]]) -> list[str]:
+    """Return details with the same labels for every job, label → texts, as JSON objects. JSON need not escape them."""
+    shape = ",".join(f'"{label}":"%s"' for label in columns).join("{}")
+    return list(map(shape.__mod__, zip(*columns.values(), strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +141,7 @@ def verdict_of(rule: SideRule, jobs: Jobs, *, published: bool) -> Verdict:
     given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
     details = heuristic.details
     assert details is not None, f"{heuristic.name} has gates and no details"
-    return _allowed(Verdict(given, severity, score, PerLabel(lambda at: details(subject.rows(at)))), rule, jobs)
+    return _allowed(Verdict(given, severity, score, lambda at: _as_json(details(subject.rows(at)))), rule, jobs)
 
 
 def _allowed(verdict: Verdict, rule: SideRule, jobs: Jobs) -> Verdict:
@@ -199,7 +183,7 @@ def rows(jobs: Jobs, made: Verdicts) -> pl.DataFrame:
     parts = [(at, NO_DATA, zero + 1, zero, [_NO_DATA_DETAILS] * len(at))]
     for rule, each in made:
         at = np.flatnonzero(each.given & ~without_data)
-        parts.append((at, rule.name, each.severity[at], each.score[at], each.details.texts(at) if len(at) else []))
+        parts.append((at, rule.name, each.severity[at], each.score[at], each.details(at) if len(at) else []))
     job = np.concatenate([part[0] for part in parts])
     order = np.argsort(job, kind="stable")
     kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])

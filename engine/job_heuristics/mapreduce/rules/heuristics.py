@@ -31,7 +31,7 @@ from engine.job_heuristics.dr_elephant.side_rules import (
     time_details,
 )
 from engine.job_heuristics.dr_elephant.side_stats import Measure, divided, measures
-from engine.job_heuristics.dr_elephant.sides import Jobs, PerJob, SideHeuristic, SideRule, Verdict, unscored
+from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules import advice
@@ -186,7 +186,7 @@ def _judge_failure(jobs: Jobs, rule: SideRule) -> Verdict:
         text = texts[j]
         return {"Error": _NO_STACK if text is None else ["Stacktrace", cut(text, MOST_DETAILS)]}
 
-    return unscored(jobs.failed, np.where(jobs.failed, 2, 0), PerJob(details))
+    return unscored(jobs.failed, np.where(jobs.failed, 2, 0), details)
 
 
 # --- Distributed Cache Limit: single files of the distributed cache are large ---------------------------------------
@@ -199,7 +199,7 @@ def _judge_cache(jobs: Jobs, rule: SideRule) -> Verdict:
     given = np.array([result is not None for result in results], dtype=bool)
     severity = np.array([0 if result is None else result[0] for result in results], dtype=np.int64)
     details = [{} if result is None else result[1] for result in results]
-    return unscored(given & jobs.judged, severity, PerJob(details.__getitem__))
+    return unscored(given & jobs.judged, severity, details.__getitem__)
 
 
 def _cache_of(properties: Mapping[str, str], limit: int) -> tuple[int, dict[str, str]] | None:
@@ -255,7 +255,7 @@ def _judge_queue(jobs: Jobs, rule: SideRule) -> Verdict:
             labels[f"Number of {word} tasks that are in critical state (over 14.5 min)"] = f"{critical}"
         return labels
 
-    return unscored(np.array([queue is not None for queue in queues], dtype=bool), severity, PerJob(details))
+    return unscored(np.array([queue is not None for queue in queues], dtype=bool), severity, details)
 
 
 def _queue_error(jobs: Jobs) -> Mapping[int, str]:
