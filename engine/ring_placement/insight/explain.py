@@ -131,13 +131,11 @@ def explain_segments(text: str, s: SegmentScenario, p: RingParameters, context: 
 def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
     steps = _hash_steps(key, policy)
     if ring.total <= 0:
-        empty = not ring.members
-        reason = "empty ring: Pyroscope answers UNAVAILABLE" if empty else "the healthy members have no tokens"
-        return [*steps, ("ring", "shards", "0", reason)]
+        unusable = "the healthy members have no tokens" if ring.members else "empty ring: Pyroscope answers UNAVAILABLE"
+        return [*steps, ("ring", "shards", "0", unusable)]
     walk = _Walk.of(ring, key, policy)
-    steps += _range_steps(key, ring, walk, policy)
     candidates, taker, tries = _candidate_steps(ring, walk, down)
-    steps += candidates
+    steps += [*_range_steps(key, ring, walk, policy), *candidates]
     shard = walk.order[0] + 1
     attempts = f"after {tries} {'try' if tries == 1 else 'tries'}"
     steps.append(_regime_step("A", taker, shard, attempts if taker else f"rejected {attempts}"))
@@ -152,8 +150,8 @@ def _hash_steps(key: Key, policy: Policy) -> list[Step]:
         ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
         ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
     ]
-    if key.labels:
-        labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
+    labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
+    if labels:
         steps.append(("hash", "labels", labels, "service_name added if missing, sorted by name"))
     if key.fingerprint is not None:
         steps.append(("hash", "fingerprint", hex16(key.fingerprint), "picks the shard within the dataset's range"))
@@ -296,9 +294,7 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     after, strategy = s.after, replicated_ring(s.live)
     ring = after.ring
     steps: list[Step] = []
-    number = {name: k for k, name in enumerate(after.tenants.names)}.get(asked.tenant)
-    default = strategy.tenant_shards if after.partitions is None else strategy.partition_shards
-    size = _size_of(after, number, p, default)
+    number, size = _sized(asked, s, after, p)
     what = f"shard size {size}" if size else "no shard: the whole ring"
     steps.append(("tenant", asked.tenant, what, "known" if number is not None else "in no file: default size"))
     if after.partitions is not None:
@@ -329,20 +325,25 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
         )
     if asked.token is not None:
         steps += _replica_steps(asked, s, chosen)
-    lost = after.lost_share[after.rows.shard_of[number]] if number is not None else None
-    if lost is not None and number is not None:
-        reads_ok = bool(after.reads_ok[after.rows.read_of[number]])
-        steps.append(("outcome", "writes", f"{lost:.2%} lost", "share of the tenant's key space without quorum"))
-        steps.append(
-            ("outcome", "queries", "succeed" if reads_ok else "fail", "whether enough zones or members answer")
-        )
+    if number is not None:
+        lost, reads_ok = after.lost_share[after.rows.shard_of[number]], after.reads_ok[after.rows.read_of[number]]
+        steps += [
+            ("outcome", "writes", f"{lost:.2%} lost", "share of the tenant's key space without quorum"),
+            ("outcome", "queries", "succeed" if reads_ok else "fail", "whether enough zones or members answer"),
+        ]
     return steps
 
 
-def _size_of(after: ReplicatedPlacement, number: int | None, p: RingParameters, default: int) -> int:
-    if number is not None:
-        return int(after.tenants.sizes[number])
-    return default if p.tenant_shards is None else p.tenant_shards
+def _sized(
+    asked: Asked, s: ReplicatedScenario, placement: ReplicatedPlacement, p: RingParameters
+) -> tuple[int | None, int]:
+    """Return the tenant's number, None if no file names it, and the size of its shard."""
+    if asked.tenant in placement.tenants.names:
+        number = placement.tenants.names.index(asked.tenant)
+        return number, int(placement.tenants.sizes[number])
+    strategy = replicated_ring(s.live)
+    default = strategy.tenant_shards if placement.partitions is None else strategy.partition_shards
+    return None, default if p.tenant_shards is None else p.tenant_shards
 
 
 def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> list[Step]:
@@ -355,26 +356,19 @@ def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> l
         return [*steps, ("ring", "tokens", "0", "empty ring: the write fails")]
     at = first_above(subring.tokens, np.array([asked.token]))
     sets = replica_sets(subring, strategy.writing, at)
-    first = int(subring.tokens[at[0]])
-    steps.append(
-        ("ring", "first token", str(first), f"the first of {plural(len(subring.tokens), 'token')} above the key")
-    )
+    above = f"the first of {plural(len(subring.tokens), 'token')} above the key"
+    steps.append(("ring", "first token", str(int(subring.tokens[at[0]])), above))
     alive = 0
-    for local in sets.members[0].tolist():
-        if local < 0:
-            continue
-        k = int(chosen[local])
-        m = after.ring.members[k]
-        takes = bool(after.alive[k])
+    for k in (int(chosen[local]) for local in sets.members[0].tolist() if local >= 0):
+        m, takes = after.ring.members[k], bool(after.alive[k])
         alive += takes
-        fate = (
-            "takes the write" if takes else "down in the scenario" if after.failed[k] else f"{m.state}: takes no write"
-        )
-        steps.append(("replica", m.id, m.zone or "-", fate))
+        idle = "down in the scenario" if after.failed[k] else f"{m.state}: takes no write"
+        steps.append(("replica", m.id, m.zone or "-", "takes the write" if takes else idle))
     needed = int(sets.needed[0])
-    verdict = "succeeds" if alive >= needed else "fails"
-    may = f", {alive - needed} more may fail" if alive >= needed else ""
-    return [*steps, ("quorum", "write", verdict, f"{needed} answers needed, {alive} can come{may}")]
+    come = f"{needed} answers needed, {alive} can come"
+    if alive < needed:
+        return [*steps, ("quorum", "write", "fails", come)]
+    return [*steps, ("quorum", "write", "succeeds", f"{come}, {alive - needed} more may fail")]
 
 
 def _partition_steps(asked: Asked, s: ReplicatedScenario, size: int) -> list[Step]:
@@ -384,13 +378,11 @@ def _partition_steps(asked: Asked, s: ReplicatedScenario, size: int) -> list[Ste
     assert ring is not None
     steps: list[Step] = []
     chosen = ring.shard(asked.tenant, size, 0, strategy.now_s)
-    readers = after.partition_readers
-    sharded = strategy.lookback_s is not None
-    for k in ring.shard(asked.tenant, size if sharded else 0, strategy.lookback_s or 0, strategy.now_s)[
-        :MAX_LISTED
-    ].tolist():
+    readers, lookback_s = after.partition_readers, strategy.lookback_s
+    read = ring.shard(asked.tenant, size if lookback_s is not None else 0, lookback_s or 0, strategy.now_s)
+    for k in read[:MAX_LISTED].tolist():
         p = ring.partitions[k]
-        written = "written and read" if k in set(chosen.tolist()) else "read only (lookback)"
+        written = "written and read" if k in chosen else "read only (lookback)"
         fate = f"{readers[k]} of its owners answer" if readers[k] else "no owner answers: the query fails"
         steps.append(("partition", str(p.id), ", ".join(p.owners), f"{written}; {fate}"))
     if asked.token is not None:
@@ -410,11 +402,10 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
     ring = planned.ring.tokens
     if planned.partitions is not None or not len(ring.tokens):
         return tables.SIZES.empty()
-    number = {name: k for k, name in enumerate(planned.tenants.names)}.get(asked.tenant)
-    configured = _size_of(planned, number, p, strategy.tenant_shards)
+    configured = _sized(asked, s, planned, p)[1]
     step = max(len(ring.zones), 1) if strategy.settings.zone_aware else 1
     largest = len(ring.instances)
-    sizes = sorted({*range(step, largest + 1, step)})
+    sizes = [*range(step, largest + 1, step)]
     if len(sizes) > MAX_SIZES:
         picked = np.unique(np.round(np.geomspace(1, len(sizes), MAX_SIZES)).astype(np.int64)) - 1
         sizes = [sizes[k] for k in picked.tolist()]

@@ -211,10 +211,8 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     loaded = bool(s.live.cluster.load_source)
     if s.live.cluster.ring is None:
         missing = "add the answer of curl http://…/ring, or a memberlist key"
-        lines.append(Headline("ring", "no ring among the files", missing, "", ("ring", "none")))
-        return (
-            (*lines, Headline("load", _rate(summary["load_total"]), summary["load_unit"])) if loaded else tuple(lines)
-        )
+        none = Headline("ring", "no ring among the files", missing, "", ("ring", "none"))
+        return (none, Headline("load", _rate(summary["load_total"]), summary["load_unit"])) if loaded else (none,)
     if not loaded:
         lines.append(Headline("load", "not known", "the files have none", short=("load", "not known")))
     if loaded and len(alive):

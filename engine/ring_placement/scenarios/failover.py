@@ -302,17 +302,12 @@ def scale_members(members: Sequence[Member], size: int, width: int = 0, others: 
     """
     have = list(members)
     if size < len(have):
-
-        def last(m: Member) -> tuple[int, str]:
-            parts = ordinal(m.id)
-            return (parts[1] if parts else -1, m.id)
-
-        gone = {m.id for m in sorted(have, key=last, reverse=True)[: len(have) - size]}
-        return [m for m in have if m.id not in gone]
+        ranked = sorted(((ordinal(m.id) or ("", -1, 0))[1], m.id) for m in have)
+        kept = {name for _, name in ranked[:size]}
+        return [m for m in have if m.id in kept]
     prefix, highest = _common_prefix([*have, *others])
     tokens = Counter(m.tokens for m in have if m.tokens).most_common(1)
-    zones = Counter(dict.fromkeys(sorted({m.zone for m in have}), 0))
-    zones.update(m.zone for m in have)
+    zones = Counter(m.zone for m in have)
     taken = {m.id for m in (*have, *others)}
     while len(have) < size:
         highest += 1

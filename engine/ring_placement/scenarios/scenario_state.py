@@ -49,10 +49,8 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     cluster = memo.value(
         "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms, p.strategy), keep=KEEP
     )
-    if p.now is not None:
-        now_ns = parse_now(p.now)
-    else:
-        now_ns = cluster.ring.now_ns if cluster.ring else 0
+    own_ns = cluster.ring.now_ns if cluster.ring else 0
+    now_ns = own_ns if p.now is None else parse_now(p.now)
     key = (
         *cluster_key,
         now_ns,
@@ -187,9 +185,9 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
     in_ring = set(planned.ring.ids)
     wanted = messages.named_members("fail", p.fail, layout.members)
     down = tuple(i for i in wanted if i in in_ring)
-    idle = [i for i in wanted if i not in in_ring]
-    if idle:
-        messages.notes.append(f"already out of the ring, so failing changes nothing: {', '.join(idle)}")
+    if len(down) < len(wanted):
+        idle = ", ".join(i for i in wanted if i not in in_ring)
+        messages.notes.append(f"already out of the ring, so failing changes nothing: {idle}")
     # A failure or a scale step is compared with the ring as configured; limits and tokens alone with the live one.
     before = base if down or layout.leaving or p.scale is not None else state.placement
     capacity, comparable = _capacities(layout.members, p, state.cluster.load_source)
@@ -200,16 +198,12 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
         failed, rounds = cascade(state.strategy, planned, failed, limits, p.cascade_factor)
     elif p.cascade:
         messages.notes.append("a cascade needs a capacity in the load's unit and the transient regime")
-    removed = (
-        frozenset()
-        if before is state.placement and layout.changed
-        else frozenset(before.ring.ids) - frozenset(planned.ring.ids)
-    )
+    is_same = before is state.placement and layout.changed
+    removed = frozenset() if is_same else frozenset(before.ring.ids) - in_ring
     outcome, after = _outcome(state.strategy, before, layout, p.regime, down, failed, removed, context)
     if layout.added and not down and not layout.leaving:
         # What a new node has to receive is not needless.
-        index = {name: i for i, name in enumerate(outcome.nodes)}
-        arrived = sum(outcome.after[index[i]].item() for i in layout.added)
+        arrived = sum(outcome.after[outcome.nodes.index(i)].item() for i in layout.added)
         outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
     return Scenario(
         live=state, regime=p.regime, before=before, planned=planned, after=after, outcome=outcome,
@@ -381,11 +375,8 @@ def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozense
     outcome = strategy.compare(away, back)
     first = strategy.compare(before, away, down)
     on_returned = back.loads[member_mask(back.ring, down)].sum().item()
-    loads = {name: i for i, name in enumerate(outcome.nodes)}
-    earlier = np.zeros(len(outcome.nodes), dtype=before.loads.dtype)
-    for name, load in zip(before.ring.ids, before.loads, strict=True):
-        if name in loads:
-            earlier[loads[name]] = load
+    loads = dict(zip(before.ring.ids, before.loads, strict=True))
+    earlier = np.array([loads.get(name, 0) for name in outcome.nodes], dtype=before.loads.dtype)
     return replace(
         outcome,
         before=earlier,

@@ -302,8 +302,7 @@ def one_by_one(
         else:
             outcome, later = remove_members(placement, [ring.ids[i] for i in down])
             after = np.zeros(len(ring.members), dtype=outcome.after.dtype)
-            for name, load in zip(later.ring.ids, later.loads, strict=True):
-                after[index[name]] = load
+            after[[index[name] for name in later.ring.ids]] = later.loads
         totals = {name: getattr(outcome, name) for name in TOTALS}
         sweep.add(down, after, receives & ~failed, capacity, **totals)
     return sweep

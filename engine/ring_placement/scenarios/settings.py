@@ -174,9 +174,7 @@ class InForce:
         lookbacks = (p.lookback, settings.lookback_s, system.lookback_s)
         lookback_s = next(seconds for seconds in lookbacks if seconds is not None)
         sharded = settings.read_sharding or system.shards_reads or p.lookback is not None
-        if settings.read_sharding is False or (p.lookback is None and lookback_s == 0):
-            sharded = False
-        if p.read_sharding != "auto":
+        if settings.read_sharding is False or (p.lookback is None and lookback_s == 0) or p.read_sharding != "auto":
             sharded = p.read_sharding == "on"
         reads = p.read_operation if p.read_operation != "auto" else system.reads
         doubt = "" if source == "option" else settings.doubt
@@ -211,15 +209,12 @@ def tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
     ring."""
     defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
     ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
-    newest: dict[str, tuple[Any, Limits]] = {}
-    for row in inputs.table("overrides").iter_rows(named=True):
-        rank = ranks.get(row["file"], (0, ""))
-        tenant = row["tenant"]
-        if tenant in newest and newest[tenant][0] > rank:
-            continue
+    rows = [*inputs.table("overrides").iter_rows(named=True)]
+    newest: dict[str, Limits] = {}
+    for row in sorted(rows, key=lambda row: ranks.get(row["file"], (0, ""))):
         values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
-        newest[tenant] = (rank, replace(defaults, **values))
-    return {tenant: limits for tenant, (_, limits) in newest.items()}
+        newest[row["tenant"]] = replace(defaults, **values)
+    return {row["tenant"]: newest[row["tenant"]] for row in rows}
 
 
 def partition_shards(inputs: Inputs) -> dict[str, int]:
