@@ -380,18 +380,16 @@ class Scanner:
         return changes
 
     def _unsee(self, changes: Changes) -> None:
+        unknown = (0, 0, -1, 0, 0)
         for path in changes.changed:
+            parent, name = os.path.split(path)
             if path in self.singles:
-                self.singles[path] = (0, 0, -1, 0, 0)
-            else:
-                folder = self.folders.get(os.path.dirname(path))
-                if folder is not None and os.path.basename(path) in folder.files:
-                    folder.files[os.path.basename(path)] = (0, 0, -1, 0, 0)
+                self.singles[path] = unknown
+            elif parent in self.folders and name in self.folders[parent].files:
+                self.folders[parent].files[name] = unknown
         for path in changes.gone:
-            folder = self.folders.get(os.path.dirname(path))
-            if folder is None:
-                folder = self.folders[os.path.dirname(path)] = Folder(os.path.dirname(path), 0, (0, 0))
-            folder.files.setdefault(os.path.basename(path), (0, 0, -1, 0, 0))
+            parent, name = os.path.split(path)
+            self.folders.setdefault(parent, Folder(parent, 0, (0, 0))).files.setdefault(name, unknown)
 
     def _hint(self, path: str, changes: Changes) -> bool:
         """Compare one path with its last state. Returns False if that is not enough."""

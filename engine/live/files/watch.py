@@ -319,7 +319,9 @@ class Watcher:
         parents: set[str] = set()
         self._modes = {}
         for root, identity in wanted.items():
-            reason = self._no_events(root) if identity is not None else ""
+            poll, reason = self._settings.poll, ""
+            if poll is not False and identity is not None:
+                reason = "as set" if poll else silent(root)
             self._modes[root] = self._mode(root, identity, reason)
             if self._modes[root].mode == "events":
                 if os.path.isdir(root):
@@ -338,13 +340,6 @@ class Watcher:
     def _mode(root: str, identity: tuple[int, int] | None, reason: str) -> RootStatus:
         mode: Mode = "missing" if identity is None else ("polling" if reason else "events")
         return RootStatus(root, mode, reason)
-
-    def _no_events(self, root: str) -> str:
-        if self._settings.poll is True:
-            return "as set"
-        if self._settings.poll is False:
-            return ""
-        return silent(root)
 
     def _halt(self) -> None:
         for thread in self._threads:

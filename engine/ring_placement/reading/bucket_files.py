@@ -265,12 +265,8 @@ def _is_tenant(data: bytes, start: int, length: int) -> bool:
 def _dataset_kind(data: bytes, start: int, end: int) -> str | None:
     """Tell whose dataset it is: ``rules``, ``stats``, ``""`` for neither, None if undecided."""
     for number, kind, _, _ in fields(data, start, end):
-        if number in (3, 4) and kind == VARINT:
-            return "rules"
-        if number in (3, 4) and kind == BYTES:
-            return "stats"
         if number not in (1, 2, 5):
-            return ""
+            return {VARINT: "rules", BYTES: "stats"}.get(kind, "") if number in (3, 4) else ""
     return None
 
 
@@ -295,10 +291,9 @@ class Blocks(Document):
         found = _Names(source.path)
         try:
             block = block_footer(data, found.damaged)
-        except NoFooter as error:
-            return unreadable(source, "no-footer", str(error))
-        except WireError as error:
-            return unreadable(source, "bad-footer", str(error), error.byte)
+        except (NoFooter, WireError) as error:
+            kind = "no-footer" if isinstance(error, NoFooter) else "bad-footer"
+            return unreadable(source, kind, str(error), getattr(error, "byte", None))
         rows = []
         created_by = found.name(block.created_by) or None
         for dataset in block.datasets:

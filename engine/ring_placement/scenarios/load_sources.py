@@ -156,13 +156,12 @@ class LoadSources:
             self.units[source] += " per second" if rated else " since the writers started (one scrape gives no rate)"
 
     def _read_blocks(self, blocks: pl.DataFrame) -> None:
-        columns = ("tenant", "dataset", "shard", "instance", "block", pl.col("size").alias("bytes"), "level")
-        rows = blocks.select(columns).unique(["block", "tenant", "dataset", "shard"], keep="first", maintain_order=True)
-        pair = ["tenant", "dataset", "shard", "instance"]
-        self._observe("blocks", rows.group_by(pair, maintain_order=True).agg(pl.col("bytes").sum()))
+        key = ["tenant", "dataset", "shard"]
+        rows = blocks.select(*key, "instance", "block", pl.col("size").alias("bytes"), "level")
+        rows = rows.unique([*key, "block"], keep="first", maintain_order=True)
+        self._observe("blocks", rows.group_by(*key, "instance", maintain_order=True).agg(pl.col("bytes").sum()))
         # Compacted blocks repeat the data of segments: count the youngest level only.
         youngest = rows.filter(pl.col("level") == rows["level"].min())
-        key = ["tenant", "dataset", "shard"]
         self.loads["blocks"] = youngest.group_by(key, maintain_order=True).agg(pl.col("bytes").sum())
 
 
