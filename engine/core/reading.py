@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -36,12 +36,11 @@ def clean(text: str, limit: int = MAX_FIELD) -> str:
 _NOT_PRINTED = bytes(range(0x20)).replace(b"\n", b"") + b"\x7f"
 
 
-def _may_be_hostile(text: str) -> bool:
-    """Quick check that spares most texts the search: they are plain ASCII lines."""
-    if not text.isascii():
-        return True
-    data = text.encode("ascii")
-    return len(data.translate(None, _NOT_PRINTED)) < len(data)
+def _printed(text: str, by: str | Callable[[re.Match[str]], str]) -> str:
+    """Replace hostile characters line by line; most texts are plain ASCII lines, which a quick check spares the search."""
+    if text.isascii() and len(text) == len(text.encode("ascii").translate(None, _NOT_PRINTED)):
+        return text
+    return "\n".join(_HOSTILE.sub(by, line) for line in text.split("\n"))
 
 
 def harmless(text: str) -> str:
@@ -49,16 +48,12 @@ def harmless(text: str) -> str:
 
     Names are cleaned when they are read; text from the command line is not.
     """
-    if not _may_be_hostile(text):
-        return text
-    return "\n".join(_HOSTILE.sub("·", line) for line in text.split("\n"))
+    return _printed(text, "·")
 
 
 def harmless_json(text: str) -> str:
     """Escape characters that a terminal would act on in a JSON text; its value stays the same."""
-    if not _may_be_hostile(text):
-        return text
-    return "\n".join(_HOSTILE.sub(lambda found: _escaped(found[0]), line) for line in text.split("\n"))
+    return _printed(text, lambda found: _escaped(found[0]))
 
 
 def _escaped(character: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -32,20 +33,13 @@ def fates_of(s: Scenario[Any]) -> dict[str, str]:
     down, leaving, added = set(s.down), set(s.leaving), set(s.added)
     fates = {}
     for name, load in zip(s.outcome.nodes, s.outcome.after.tolist(), strict=True):
-        limit = s.capacity.get(name) if s.comparable else None
-        if name in down:
-            fate = BY_REGIME[s.regime]
-        elif name not in members:
-            fate = "gone"
-        elif name in leaving or members[name].state == "LEAVING":
-            fate = "leaving"
-        elif members[name].state != "ACTIVE":
-            fate = "unhealthy"
-        elif name in added:
-            fate = "new"
-        else:
-            fate = "over" if limit is not None and load > limit else ""
-        fates[name] = fate
+        state = members[name].state if name in members else ""
+        applying = {
+            "gone": name not in members, "leaving": name in leaving or state == "LEAVING",
+            "unhealthy": state != "ACTIVE", "new": name in added, "over": s.comparable and load > s.capacity.get(name, inf),
+        }  # fmt: skip
+        first = next((fate for fate, applies in applying.items() if applies), "")
+        fates[name] = BY_REGIME[s.regime] if name in down else first
     for m in s.members:
         if m.state == "UNHEALTHY":
             fates.setdefault(m.id, "unhealthy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -206,47 +207,42 @@ def _rate(value: float) -> str:
 
 def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
     """Build the headline of a ring of segment writers, the most important number first."""
-    alive = alive_loads(s)
-    lines = []
+    alive, over, rejected = alive_loads(s), summary["nodes_over_capacity"], summary["rejected_bytes"]
+    ring, settings = s.live.cluster.ring, s.live.cluster.settings
     loaded = bool(s.live.cluster.load_source)
-    if s.live.cluster.ring is None:
+    if ring is None:
         missing = "add the answer of curl http://…/ring, or a memberlist key"
         none = Headline("ring", "no ring among the files", missing, "", ("ring", "none"))
         return (none, Headline("load", _rate(summary["load_total"]), summary["load_unit"])) if loaded else (none,)
-    if not loaded:
-        lines.append(Headline("load", "not known", "the files have none", short=("load", "not known")))
-    if loaded and len(alive):
-        hottest = _rate(float(alive.max()))
-        lines.append(Headline("hottest", hottest, f"{summary['max_over_mean']:.2f} × mean", short=("hottest", hottest)))
-    over = summary["nodes_over_capacity"]
-    if over:
-        lines.append(Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")))
-    rejected = summary["rejected_bytes"]
+    when = _when(s) if s.down else ""
+    outcome = Headline(when, "not known", "the files have no load")
+    hottest = needs = ""
     if loaded:
         level: Level = "critical" if rejected else "severe" if over and s.down else "ok"
         told = ("rejected", _rate(rejected))
-        if s.down:
-            lines.insert(0, Headline(_when(s), f"{_rate(rejected)} rejected", "", level, told))
-        else:
-            lines.append(Headline(*told, "", level, told))
-    elif s.down:
-        lines.insert(0, Headline(_when(s), "not known", "the files have no load"))
-    if summary["drift_pairs"]:
-        lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
-    if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
-        basis = f"{_rate(summary['needless_moved_bytes'])} of it from nodes that are up"
-        lines.append(Headline("moved", _rate(summary["moved_bytes"]), basis))
-    if loaded and s.down and summary["regime"] == "transient":
-        lines.append(
-            Headline("rerouted", _rate(summary["rerouted_bytes"]), units.plural(summary["datasets_touched"], "dataset"))
-        )
-    if loaded and summary["min_capacity_any_node"] is not None:
-        needs = _rate(summary["min_capacity_any_node"])
-        lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
-    lines.append(_nodes(len(alive), s, units.plural(summary["total_shards"], "shard")))
-    lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
-    settings = s.live.cluster.settings
-    return (*lines, *_of_settings(settings.doubt, settings.choice, "defaults assumed"))
+        outcome = Headline(*((when, f"{told[1]} rejected") if s.down else told), "", level, told)
+        hottest = _rate(float(alive.max())) if len(alive) else ""
+        needs = "" if summary["min_capacity_any_node"] is None else _rate(summary["min_capacity_any_node"])
+    moved = summary["moved_bytes"] and summary["shards_with_changed_owner"]
+    rerouted = loaded and s.down and summary["regime"] == "transient"
+    lines = (
+        outcome if s.down else None,
+        None if loaded else Headline("load", "not known", "the files have none", short=("load", "not known")),
+        Headline("hottest", hottest, f"{summary['max_over_mean']:.2f} × mean", short=("hottest", hottest))
+        if hottest else None,
+        Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")) if over else None,
+        outcome if loaded and not s.down else None,
+        Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe") if summary["drift_pairs"] else None,
+        Headline("moved", _rate(summary["moved_bytes"]),
+                 f"{_rate(summary['needless_moved_bytes'])} of it from nodes that are up") if moved else None,
+        Headline("rerouted", _rate(summary["rerouted_bytes"]), units.plural(summary["datasets_touched"], "dataset"))
+        if rerouted else None,
+        Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)) if needs else None,
+        _nodes(len(alive), s, units.plural(summary["total_shards"], "shard")),
+        Headline("ring", "segment writers", ring.why),
+        *_of_settings(settings.doubt, settings.choice, "defaults assumed"),
+    )  # fmt: skip
+    return tuple(line for line in lines if line is not None)
 
 
 def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
@@ -279,9 +275,8 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     ]
     failing = " and ".join(w for w, fails_ in (("writes", writes_fail), ("queries", queries_fail)) if fails_)
     if s.down and failing:
-        lines.insert(
-            0, Headline(_when(s), f"{failing} fail", strategy.assumed, "critical", ("outcome", f"{failing} fail"))
-        )
+        short = ("outcome", f"{failing} fail")
+        lines.insert(0, Headline(_when(s), f"{failing} fail", strategy.assumed, "critical", short))
     elif s.down:
         lines.insert(0, Headline(_when(s), "nothing is lost" if fine else "not known", strategy.assumed, fine))
     elif summary["unsurvivable_single_failures"] is not None:
@@ -297,13 +292,10 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     if summary["moved_share"]:
         lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
     if after.partitions is None:
-        lines.append(
-            _nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, units.plural(summary["tokens"], "token"))
-        )
-    else:
-        answering = int((after.ring.reading & ~after.failed).sum())
-        lines.append(_nodes(answering, s, _counted(summary["partitions"], "partition"), "answer queries"))
-    return tuple(lines)
+        held = int(((after.share > 0) | (after.loads > 0)).sum())
+        return (*lines, _nodes(held, s, units.plural(summary["tokens"], "token")))
+    answering = int((after.ring.reading & ~after.failed).sum())
+    return (*lines, _nodes(answering, s, _counted(summary["partitions"], "partition"), "answer queries"))
 
 
 def _of_settings(doubt: str, choice: str, assumed: str) -> list[Headline]:
@@ -356,47 +348,45 @@ def _nodes(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> H
 
 def segment_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     """List notes on the ring of segment writers, its load, and the parameters in force."""
-    state, load = s.live, segment_load(s.live)
-    notes = _ring_notes(state, p)
-    cluster = state.cluster
-    known = f"load: {cluster.load_source}, {cluster.unit}"
-    notes.append(known if cluster.load_source else "no load in the files: placements only")
-    if load.keys.row_weight.dtype.kind == "f":
-        notes.append("loads have fractions of a byte per second; node totals are rounded")
-    if load.keys.pinned is not None:
-        approximate = s.after.ring.total != load.keys.pinned_total
-        notes.append(
-            "load known by tenant and shard only: datasets in the totals are such pairs"
-            + ("; where they lie on the new ring is approximate" if approximate else "")
-        )
-    if s.capacity and not s.comparable:
-        notes.append(
-            "cores give a capacity in uncompressed profile bytes, the load is in another unit: no headroom is computed"
-        )
-    if p.regime != "transient" and not s.down and p.fail:
-        notes.append("no failing member is in the ring")
-    if p.scale_ids == "padded":
-        notes.append("ordinals of IDs are taken as zero-padded")
-    has_what_if = p.tenant_shards is not None or p.dataset_shards is not None or p.tokens is not None
-    if has_what_if and s.before is not state.placement:
-        notes.append(
-            "the given limits and tokens apply before and after; the difference is the failure or scale step alone"
-        )
-    return notes
+    state, keys, source = s.live, segment_load(s.live).keys, s.live.cluster.load_source
+    approximate = "; where they lie on the new ring is approximate" if s.after.ring.total != keys.pinned_total else ""
+    has_what_if = (p.tenant_shards, p.dataset_shards, p.tokens) != (None, None, None)
+    return [
+        *_ring_notes(state, p),
+        f"load: {source}, {state.cluster.unit}" if source else "no load in the files: placements only",
+        *_told({
+            "loads have fractions of a byte per second; node totals are rounded": keys.row_weight.dtype.kind == "f",
+            f"load known by tenant and shard only: datasets in the totals are such pairs{approximate}": keys.pinned is not None,
+            "cores give a capacity in uncompressed profile bytes, the load is in another unit: no headroom is computed":
+                s.capacity and not s.comparable,
+            "no failing member is in the ring": p.regime != "transient" and not s.down and p.fail,
+            "ordinals of IDs are taken as zero-padded": p.scale_ids == "padded",
+            "the given limits and tokens apply before and after; the difference is the failure or scale step alone":
+                has_what_if and s.before is not state.placement,
+        }),
+    ]  # fmt: skip
+
+
+def _told(notes: Mapping[str, Any]) -> list[str]:
+    """Return the notes that apply."""
+    return [note for note, applies in notes.items() if applies]
 
 
 def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
         return ["no ring among the files: nothing is placed, only observed data is shown"]
-    notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", units.plural(ring.total, "shard")]
-    notes += [*other_rings(file), *_excluded_note(state)]
-    if not ring.members:
-        notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
-        notes += _late_note(state, p)
-    elif ring.total == 0:
-        notes.append("the healthy instances have no tokens: every request is rejected")
-    return notes
+    return [
+        f"ring: {file.label} ({file.kind}), segment writers: {file.why}",
+        units.plural(ring.total, "shard"),
+        *other_rings(file),
+        *_excluded_note(state),
+        *_told({
+            "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE": not ring.members,
+            "the healthy instances have no tokens: every request is rejected": ring.members and ring.total == 0,
+        }),
+        *(_late_note(state, p) if not ring.members else ()),
+    ]  # fmt: skip
 
 
 def _excluded_note(state: LiveState[Any]) -> list[str]:
@@ -420,36 +410,31 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     """List notes on a ring with replicas, its settings and its load."""
     state, ring = s.live, s.live.cluster.ring
     assert ring is not None
-    notes = [f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[state.strategy.kind]}: {ring.why}"]
-    if not state.placement.ring.members:
-        # Writes to partitions do not touch ingesters.
-        fails = "query" if ring.partitions else "write and query"
-        notes.append(f"empty ring: no registered member, every {fails} fails")
-    elif not ring.partitions and not state.placement.ring.total:
-        notes.append("empty ring: no member has tokens, every write and query fails")
-    notes += other_rings(ring)
-    notes += _excluded_note(state)
-    notes += replicated_ring(state).settings.notes[1 if ring.partitions else 0 :]
-    if ring.partition_label and ring.partition_label != ring.label:
-        notes.append(f"partitions: {ring.partition_label}")
-    if all(m.state == "UNHEALTHY" for m in state.placement.ring.members):
-        notes += _late_note(state, p)
-    if any(m.state == "UNHEALTHY" and not m.written for m in state.members):
-        notes.append(
-            "the page hides the states of UNHEALTHY members: they count as ACTIVE, which matters for -o operation=write"
-        )
-    if not ring.lists_members and ring.partitions:
-        notes.append("no ring of ingesters in the files: the owners of partitions count as healthy")
-    hidden = [m.id for m in ring.members if m.tokens and m.values is None]
-    if hidden:
-        notes.append(
-            units.plural(len(hidden), "member")
-            + " without token values (the page has them with ?tokens=true): nothing is placed on them"
-        )
-    nothing = (
-        "no load in the files: tenants and shares of the key space only"
-        if state.placement.tenants.names
-        else "no tenants in the files: shares of the key space only"
-    )
-    notes.append(f"load: {state.cluster.load_source}, {state.cluster.unit}" if state.cluster.load_source else nothing)
-    return notes
+    members, tenants = state.placement.ring.members, state.placement.tenants.names
+    # Writes to partitions do not touch ingesters.
+    fails = "query" if ring.partitions else "write and query"
+    hidden = sum(m.tokens > 0 and m.values is None for m in ring.members)
+    nothing = "load in the files: tenants and" if tenants else "tenants in the files:"
+    source = state.cluster.load_source
+    return [
+        f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[state.strategy.kind]}: {ring.why}",
+        *_told({
+            f"empty ring: no registered member, every {fails} fails": not members,
+            "empty ring: no member has tokens, every write and query fails":
+                members and not ring.partitions and not state.placement.ring.total,
+        }),
+        *other_rings(ring),
+        *_excluded_note(state),
+        *replicated_ring(state).settings.notes[1 if ring.partitions else 0 :],
+        *_told({f"partitions: {ring.partition_label}": ring.partition_label not in ("", ring.label)}),
+        *(_late_note(state, p) if all(m.state == "UNHEALTHY" for m in members) else ()),
+        *_told({
+            "the page hides the states of UNHEALTHY members: they count as ACTIVE, which matters for -o operation=write":
+                any(m.state == "UNHEALTHY" and not m.written for m in state.members),
+            "no ring of ingesters in the files: the owners of partitions count as healthy":
+                not ring.lists_members and ring.partitions,
+            f"{units.plural(hidden, 'member')} without token values (the page has them with ?tokens=true): nothing is placed "
+            "on them": hidden,
+        }),
+        f"load: {source}, {state.cluster.unit}" if source else f"no {nothing} shares of the key space only",
+    ]  # fmt: skip
