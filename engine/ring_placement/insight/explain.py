@@ -146,43 +146,39 @@ def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> li
 
 
 def _hash_steps(key: Key, policy: Policy) -> list[Step]:
-    steps: list[Step] = [
+    labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
+    limits = f"tenant_shards {policy.tenant_limit or 'unlimited'}, dataset_shards {policy.dataset_limit}"
+    prints = [] if key.fingerprint is None else [hex16(key.fingerprint)]
+    return [
         ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
         ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
+        *([("hash", "labels", labels, "service_name added if missing, sorted by name")] if labels else []),
+        *(("hash", "fingerprint", value, "picks the shard within the dataset's range") for value in prints),
+        ("policy", policy.source, limits, "random shard per request" if policy.round_robin else "shard by fingerprint"),
     ]
-    labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
-    if labels:
-        steps.append(("hash", "labels", labels, "service_name added if missing, sorted by name"))
-    if key.fingerprint is not None:
-        steps.append(("hash", "fingerprint", hex16(key.fingerprint), "picks the shard within the dataset's range"))
-    strategy = "random shard per request" if policy.round_robin else "shard by fingerprint"
-    limits = f"tenant_shards {policy.tenant_limit or 'unlimited'}, dataset_shards {policy.dataset_limit}"
-    return [*steps, ("policy", policy.source, limits, strategy)]
 
 
 def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step]:
     """List the ranges of the key, its offset, and the shard and owner it is placed at."""
     total, a, ts, c, ds = walk.total, walk.a, walk.tenant_size, walk.c, walk.dataset_size
-    shards = [((c - a + k) % ts + a) % total + 1 for k in range(min(ds, 12))]
-    listed = " ".join(map(str, shards)) + (" …" if ds > 12 else "")
-    steps: list[Step] = [
+    shards = " ".join(str(((c - a + k) % ts + a) % total + 1) for k in range(min(ds, 12)))
+    owner = ring.members[ring.owner[walk.order[0]]]
+    pick: list[Step] = []
+    if key.fingerprint is not None and not policy.round_robin:
+        pick = [("pick", "offset", str(walk.offset), f"fingerprint mod {ds}")]
+    elif ds > 1:
+        pick = [("pick", "offset", "0", f"any of {ds}, with equal shares; this follows the first one")]
+    return [
         ("ring", "shards", str(total), f"one per token of {plural(len(ring.members), 'healthy member')}"),
         ("range", "tenant", _span(a, ts, total), f"{ts} of {total} shards from jump(tenant, {total}) = {a}"),
-        ("range", "dataset", listed, f"{ds} shards from place {c - a} of the tenant's, wrapping inside it"),
-    ]
-    if key.fingerprint is not None and not policy.round_robin:
-        steps.append(("pick", "offset", str(walk.offset), f"fingerprint mod {ds}"))
-    elif ds > 1:
-        steps.append(("pick", "offset", "0", f"any of {ds}, with equal shares; this follows the first one"))
-    owner = ring.members[ring.owner[walk.order[0]]]
-    steps += [
+        ("range", "dataset", shards + (" …" if ds > 12 else ""),
+         f"{ds} shards from place {c - a} of the tenant's, wrapping inside it"),
+        *pick,
         ("place", "shard", str(walk.order[0] + 1), "position + 1; the request keeps it, whichever node stores it"),
         ("place", "owner", owner.id, f"state {owner.state}"),
-    ]
-    for name, rest in (("tenant", ts - ds), ("ring", total - ts)):
-        if rest == 1:
-            steps.append(("quirk", name, "skipped", "a range with exactly one shard left is not tried"))
-    return steps
+        *(("quirk", name, "skipped", "a range with exactly one shard left is not tried")
+          for name, rest in (("tenant", ts - ds), ("ring", total - ts)) if rest == 1),
+    ]  # fmt: skip
 
 
 def _regime_step(letter: str, instance: str, shard: int, note: str) -> Step:

@@ -220,16 +220,17 @@ def segment_findings(
     s: SegmentScenario, p: RingParameters, observed: pl.DataFrame | None, context: Context
 ) -> list[Finding]:
     """List all findings: an unusable ring, single failures not survived, old heartbeats, drift (rows ``observed``), overload."""
-    ring = s.live.placement.ring
-    findings: list[Finding] = []
-    if s.live.cluster.ring is not None and not ring.members:
-        findings.append(Finding("critical", "ring", "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE"))
-    elif s.live.cluster.ring is not None and not ring.active.any():
-        findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
-    findings += survival_findings(s, p, context)
-    findings += member_findings(s)
-    findings += [] if observed is None else _drift_findings(observed, ring)
-    return [*findings, *overloads(s, "bytes_per_s")]
+    ring, unusable = s.live.placement.ring, ""
+    if s.live.cluster.ring is not None and not ring.active.any():
+        none = "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE"
+        unusable = "no instance is ACTIVE: every request is rejected" if ring.members else none
+    return [
+        *([Finding("critical", "ring", unusable)] if unusable else []),
+        *survival_findings(s, p, context),
+        *member_findings(s),
+        *([] if observed is None else _drift_findings(observed, ring)),
+        *overloads(s, "bytes_per_s"),
+    ]
 
 
 def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:
@@ -284,19 +285,14 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
     receives = receiving_members(s.planned)
     level: Level = "severe" if kind == "node" and s.capacity_array is not None else "moderate"
     findings: list[Finding] = []
-    count = 0
     for k in sweep.order():
-        down = list(sweep.down[k])
         others = receives.copy()
-        others[down] = False
-        reasons = _reasons(s, sweep, k) if receives[down].any() and others.any() else []
+        others[list(sweep.down[k])] = False
+        reasons = _reasons(s, sweep, k) if receives[list(sweep.down[k])].any() and others.any() else []
         if reasons:
-            count += 1
-            if count <= MAX_NAMED:
-                text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
-                row = ("nodes", (subjects[k],)) if kind == "node" else None
-                findings.append(Finding(level, subjects[k], text, row))
-    return _with_rest(findings, count, kind, f"single {kind} failures would not be survived")
+            text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
+            findings.append(Finding(level, subjects[k], text, ("nodes", (subjects[k],)) if kind == "node" else None))
+    return _with_rest(findings[:MAX_NAMED], len(findings), kind, f"single {kind} failures would not be survived")
 
 
 def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
@@ -358,7 +354,5 @@ def member_findings(s: Scenario[Any]) -> list[Finding]:
         also = f", and so do members of {more} more address{'es' if more > 1 else ''}" if more else ""
         text = f"share the address {address}{also}: requests for them reach one process, which fails for all; forget what is gone"
         findings.append(Finding("moderate", some(names), text, ("nodes", (names[0],))))
-    ring = s.live.cluster.ring
-    for label, text in ring.disagreements if ring is not None else ():
-        findings.append(Finding("moderate", label, text))
-    return findings[:MAX_NAMED]
+    disagreements = s.live.cluster.ring.disagreements if s.live.cluster.ring is not None else ()
+    return [*findings, *(Finding("moderate", label, text) for label, text in disagreements)][:MAX_NAMED]

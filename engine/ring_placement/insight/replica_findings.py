@@ -84,9 +84,7 @@ def _newly_hit(now: ReplicatedPlacement, after: ReplicatedPlacement) -> tuple[np
 
 def _queries_lost(s: ReplicatedScenario, hit: np.ndarray, whole: bool) -> str:
     """Say whose queries fail: those of the tenants ``hit`` (bool), and of the ``whole`` ring; "" if nobody's do."""
-    who = [_tenants(s, hit)] if hit.any() else []
-    if whole:
-        who.append("the whole ring")
+    who = [_tenants(s, hit)] * bool(hit.any()) + ["the whole ring"] * whole
     return f"queries of {' and of '.join(who)} fail" if who else ""
 
 
@@ -95,10 +93,8 @@ def _missing(s: ReplicatedScenario) -> str:
     late = {m.id for m in s.members if m.state == "UNHEALTHY"}
     away = [m for m, takes in zip(s.planned.ring.members, s.planned.ring.active, strict=True) if not takes]
     gone, busy = [m.id for m in away if m.id in late], [f"{m.id} ({m.state})" for m in away if m.id not in late]
-    parts = [f"; bring back or forget {some(gone)}"] if gone else []
-    if busy:
-        parts.append(f"; wait until {some(busy)} {'are' if busy[1:] else 'is'} ACTIVE or gone")
-    return "".join(parts)
+    back = f"; bring back or forget {some(gone)}" if gone else ""
+    return f"{back}; wait until {some(busy)} {'are' if busy[1:] else 'is'} ACTIVE or gone" if busy else back
 
 
 def _holders(s: ReplicatedScenario) -> tuple[int, str]:
@@ -125,22 +121,18 @@ def _too_few(s: ReplicatedScenario) -> list[Finding]:
 
 def _now(s: ReplicatedScenario) -> list[Finding]:
     planned, findings = s.planned, []
-    lost = _keys_lost(s, float(planned.lost_share[0]))
-    writes = _tenants(s, planned.lost_share[planned.rows.shard_of] > 0)
-    reads = _queries_lost(s, ~planned.reads_ok[planned.rows.read_of], not planned.reads_ok[0])
-    if lost or writes:
-        parts = filter(None, [lost, f"writes of {writes} fail" if writes else ""])
-        text = "; ".join(parts)
-        text = text.removeprefix("writes of ") if lost else text.replace("writes of", "those of", 1)
-        small = _larger_shards(s, planned.lost_share[planned.rows.shard_of] > 0)
+    lost, hit = _keys_lost(s, float(planned.lost_share[0])), planned.lost_share[planned.rows.shard_of] > 0
+    unread = ~planned.reads_ok[planned.rows.read_of]
+    reads = _queries_lost(s, unread, not planned.reads_ok[0])
+    if lost or hit.any():
+        parts = [lost.removeprefix("writes of ")] if lost else []
+        parts += [f"{'writes' if lost else 'those'} of {_tenants(s, hit)} fail"] if hit.any() else []
         idle = "; no partition is Active, and only such take writes: set one Active on the page of the partition ring"
-        findings.append(
-            Finding("critical", "writes", f"{text}{_missing(s) if planned.partitions is None else idle}{small}")
-        )
+        text = "; ".join(parts) + (_missing(s) if planned.partitions is None else idle) + _larger_shards(s, hit)
+        findings.append(Finding("critical", "writes", text))
     if reads:
-        text, hit = reads.replace("queries of", "those of", 1), ~planned.reads_ok[planned.rows.read_of]
-        small = _larger_shards(s, hit)
-        findings.append(Finding("critical", "queries", f"{text}: {_why_unread(s, hit)}{_missing(s)}{small}"))
+        text = f"{reads.replace('queries of', 'those of', 1)}: {_why_unread(s, unread)}{_missing(s)}"
+        findings.append(Finding("critical", "queries", text + _larger_shards(s, unread)))
     return findings
 
 
@@ -265,26 +257,21 @@ def _assumptions(s: ReplicatedScenario) -> list[Finding]:
 
 
 def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    planned, strategy = s.planned, replicated_ring(s.live)
-    ring = planned.ring
+    ring, settings = s.planned.ring, replicated_ring(s.live).settings
+    replication, most = settings.replication, settings.replication // 2
+    zones = len([zone for zone in ring.tokens.zones if zone])
     findings = _aligned(s, context)
-    replication = strategy.settings.replication
-    zones = [zone for zone in ring.tokens.zones if zone]
-    if strategy.settings.zone_aware and 1 < len(zones) < min(replication, 3):
-        text = f"{len(zones)} hold {len(zones)} replicas of factor {replication}: no failure is tolerated; add a third zone"
+    if settings.zone_aware and 1 < zones < min(replication, 3):
+        text = f"{zones} hold {zones} replicas of factor {replication}: no failure is tolerated; add a third zone"
         findings.append(Finding("moderate", "zones", text))
-    if not strategy.settings.zone_aware and len(ring.members) > 3 and replication >= 2 and planned.reads_ok[0]:
-        most = replication // 2
+    if not settings.zone_aware and len(ring.members) > 3 and replication >= 2 and s.planned.reads_ok[0]:
         text = f"without zones, those of the whole ring survive {most} missing of {len(ring.members)} nodes, not {most + 1}"
         findings.append(Finding("moderate", "queries", text))
     missing = [m.id for m in ring.members if not m.tokens]
     if missing:
-        text = "without tokens: no key is placed there, but queries still count it"
-        findings.append(
-            Finding(
-                "low", some(missing), text.replace("it ", "they ").replace("holds", "hold") if missing[1:] else text
-            )
-        )
+        them = "they" if missing[1:] else "it"
+        text = f"without tokens: no key is placed there, but queries still count {them}"
+        findings.append(Finding("low", some(missing), text))
     return findings
 
 
