@@ -122,13 +122,13 @@ class LeftOut:
             what = f"{count} symbolic links lead" if count > 1 else "a symbolic link leads"
             reason = f"{what} elsewhere and is not followed (follow-symlinks): {first}"
             found[f"{roots[number]}\0links"] = Problem.at(roots[number], "link-not-followed", reason)
-        if self.deep:
-            reason = f"folders {settings.max_depth} below another and deeper are not looked at (max-depth)"
-            found[f"{self.deep}\0deep"] = Problem.at(self.deep, "too-deep", reason)
-        if self.full:
-            reason = f"there are more than {settings.max_files:,} files: the rest is not looked at (max-files)"
-            found["\0files"] = Problem.at(roots[0], "too-many-files", reason)
-        return found
+        limits = {
+            f"{self.deep}\0deep": (bool(self.deep), self.deep, "too-deep",
+                f"folders {settings.max_depth} below another and deeper are not looked at (max-depth)"),
+            "\0files": (self.full, roots[0] if roots else "", "too-many-files",
+                f"there are more than {settings.max_files:,} files: the rest is not looked at (max-files)"),
+        }  # fmt: skip
+        return found | {key: Problem.at(*given) for key, (reached, *given) in limits.items() if reached}
 
 
 class Scanner:
@@ -197,9 +197,7 @@ class Scanner:
         self._interrupted = interrupted
         self._real_roots = tuple(os.path.realpath(root) for root in self.roots)
         self._left_out = LeftOut()
-        self.problems = {}
-        self.skipped = {}
-        self._aliases = {}
+        self.problems, self.skipped, self._aliases = {}, {}, {}
         visited: dict[tuple[int, int], str] = {}
         seen: set[str] = set()
         linked: list[tuple[str, int]] = []
@@ -434,10 +432,9 @@ class Scanner:
             status = os.stat(path)
         except OSError:
             return False
-        if not modes.S_ISREG(status.st_mode):
-            return False
-        self._single(path, status, changes)
-        return True
+        if modes.S_ISREG(status.st_mode):
+            self._single(path, status, changes)
+        return modes.S_ISREG(status.st_mode)
 
     def _arrived(self, path: str, changes: Changes) -> bool:
         """Walk a directory that is new, with all that is in it: events inside may have come before its watch.

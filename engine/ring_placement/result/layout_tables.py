@@ -163,16 +163,10 @@ def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:
 
 def sweep_note(s: Scenario[P], p: RingParameters) -> list[str]:
     """Return a note on the regime of the sweep's rows if it is not the one in force."""
-    if (
-        p.sweep
-        and p.sweep != "leaving"
-        and p.regime in ("left", "returned")
-        and s.live.strategy.kind != "segment-writer"
-    ):
-        return [f"sweep: members that fail and stay registered, not those of the regime {p.regime}"]
-    if p.sweep == "leaving" and p.regime != "transient":
-        return [f"sweep: nodes that are LEAVING, not those of the regime {p.regime}"]
-    return []
+    if p.sweep == "leaving":
+        return [] if p.regime == "transient" else [f"sweep: nodes that are LEAVING, not those of the regime {p.regime}"]
+    stays = p.sweep and p.regime in ("left", "returned") and s.live.strategy.kind != "segment-writer"
+    return [f"sweep: members that fail and stay registered, not those of the regime {p.regime}"] if stays else []
 
 
 def sweep_table(s: Scenario[P], p: RingParameters, sweep: Sweep, memo: Memo) -> pl.DataFrame:

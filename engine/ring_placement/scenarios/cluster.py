@@ -157,11 +157,12 @@ def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.D
     if not frame.height:
         return frame
     files = frame.group_by("file", maintain_order=True).agg(pl.col("created_at").max())
-    ranked = []
-    for number, created in files.iter_rows():
-        if at_ms is None or created <= at_ms * 1_000_000:
-            info = inputs.files.get(number)
-            ranked.append((created, info.mtime_ms if info else 0, info.label if info else "", number))
+    ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
+    ranked = [
+        (created, *ranks.get(number, (0, "")), number)
+        for number, created in files.iter_rows()
+        if at_ms is None or created <= at_ms * 1_000_000
+    ]
     newest = max(ranked)[3] if ranked else -1
     return frame.filter((pl.col("file") == newest) & pl.col("tenant").is_not_null())
 

@@ -171,11 +171,8 @@ def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
 
 def state_of(row: Mapping[str, Any]) -> Fragment:
     """Return a node's state with its style: what the scenario makes of it, else as the ring has it."""
-    text, style = STATES.get(str(row.get("fate") or ""), ("", ""))
-    if not text:
-        text = harmless(str(row.get("state") or ""))
-        style = STATE_STYLES.get(text, "moderate")
-    return text, style
+    text = harmless(str(row.get("state") or ""))
+    return STATES.get(str(row.get("fate") or ""), (text, STATE_STYLES.get(text, "moderate")))
 
 
 def change_cell(mean: float | None) -> Renderer:

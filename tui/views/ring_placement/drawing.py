@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
     from tui.glyphs import Glyphs
 
+T = TypeVar("T")
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
 LOST_NAMES, LOST_SIGNS = 2, 12
@@ -57,11 +59,14 @@ def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
     def badness(part: tuple[str, str]) -> int:
         return {"critical": 3, "dim": 1, "struck": 1}.get(part[1], 2 * part[1].startswith("away"))
 
-    size = len(parts)
-    return [
-        max(parts[k * size // room : max((k + 1) * size // room, k * size // room + 1)], key=badness)
-        for k in range(room)
-    ]
+    return [max(group, key=badness) for group in grouped(parts, room)]
+
+
+def grouped(items: Sequence[T], room: int) -> Iterator[Sequence[T]]:
+    """Yield ``items`` in ``room`` groups of about equal size, none of which is empty."""
+    for k in range(room):
+        start = k * len(items) // room
+        yield items[start : max((k + 1) * len(items) // room, start + 1)]
 
 
 def arranged(total: int, width: int, rows: int) -> list[tuple[int, int, bool]]:
@@ -245,10 +250,8 @@ def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -
         tail = f" {len(nodes) - bad} of {len(nodes)} up"
         room = max(width - label - 1 - cells(tail), 1)
         text = cut(harmless(name or "no zone"), label, ellipsis)
-        line: Line = [(f"{text:<{label}} ", "severe" if bad == len(nodes) else "")]
-        line += _signs(nodes, room)
-        line.append((tail, "severe" if bad else "dim"))
-        lines.append(line)
+        start = (f"{text:<{label}} ", "severe" if bad == len(nodes) else "")
+        lines.append([start, *_signs(nodes, room), (tail, "severe" if bad else "dim")])
     if len(zones) > len(names):
         lines.append([(f"and {units.plural(len(zones) - len(names), 'more zone')}", "dim")])
     return lines
@@ -261,14 +264,11 @@ def is_bad(node: NodeBar) -> bool:
 
 def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
     """Return a sign for each node; where they do not fit, one stands for several and shows the worst."""
-    count = min(len(nodes), room)
-    out: list[Fragment] = []
-    order = list(FATES)
-    for k in range(count):
-        group = nodes[k * len(nodes) // count : max((k + 1) * len(nodes) // count, k * len(nodes) // count + 1)]
+    order, out = list(FATES), []
+    for group in grouped(nodes, min(len(nodes), room)):
         number, node = max(group, key=lambda each: order.index(each[1].fate))
-        sign, style = FATES[node.fate]
-        out.append((sign or SIGNS[number % len(SIGNS)], style))
+        mark, style = FATES[node.fate]
+        out.append((mark or sign(number), style))
     return out
 
 
