@@ -22,6 +22,13 @@ MOST_UNPACKED = 1 << 30
 """Default limit of unpacked bytes per file."""
 
 
+_BEGINNINGS: dict[bytes, Packing] = {
+    b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd",
+    # The containers of Hadoop's and Spark's Java libraries, see engine/formats/unpack.py.
+    b"LZ4Block": "lz4", b"\x82SNAPPY\x00": "snappy", b"ZV\x00": "lzf", b"ZV\x01": "lzf",
+}  # fmt: skip
+
+
 class TooBig(ValueError):
     """Raised for content that is larger than its limit; the message says which and how to raise it."""
 
@@ -59,16 +66,7 @@ class Damaged(Exception):
 
 def sniff(head: bytes) -> Packing:
     """Return how a file that begins with ``head`` is compressed; empty if it is not."""
-    if head[:3] == b"\x1f\x8b\x08":
-        return "gzip"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "zstd"
-    # The containers of Hadoop's and Spark's Java libraries, see engine/formats/unpack.py.
-    if head[:8] == b"LZ4Block":
-        return "lz4"
-    if head[:8] == b"\x82SNAPPY\x00":
-        return "snappy"
-    return "lzf" if head[:3] in (b"ZV\x00", b"ZV\x01") else ""
+    return next((packing for begin, packing in _BEGINNINGS.items() if head.startswith(begin)), "")
 
 
 def packing_of(text: str) -> Packing:
@@ -78,12 +76,8 @@ def packing_of(text: str) -> Packing:
 
 def stem(name: str, packing: Packing) -> str:
     """Return ``name`` without its compression ending, if the file is compressed."""
-    if packing:
-        lowered = name.lower()
-        for ending in PACKED:
-            if lowered.endswith(ending) and len(name) > len(ending):
-                return name[: -len(ending)]
-    return name
+    endings = (ending for ending in PACKED if packing and name.lower().endswith(ending) and len(name) > len(ending))
+    return name[: len(name) - len(next(endings, ""))]
 
 
 def unrotated(name: str) -> str:

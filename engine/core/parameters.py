@@ -128,11 +128,9 @@ def _literals(kind: Any) -> tuple[str, ...]:
 
 
 def _takes(kind: Any, wanted: type) -> bool:
-    if kind is wanted or typing.get_origin(kind) is wanted:
-        return True
-    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        return any(_takes(part, wanted) for part in typing.get_args(kind))
-    return False
+    origin = typing.get_origin(kind)
+    parts = typing.get_args(kind) if isinstance(kind, types.UnionType) or origin is typing.Union else ()
+    return wanted in (kind, origin) or any(_takes(part, wanted) for part in parts)
 
 
 def parse(kind: type[Parameters], pairs: Iterable[tuple[str, Any]], base: Parameters | None = None) -> Any:

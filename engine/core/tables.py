@@ -115,10 +115,9 @@ class Table:
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(f"{self.name} has no column {name!r}")
+        if name not in self.schema:
+            raise KeyError(f"{self.name} has no column {name!r}")
+        return next(column for column in self.columns if column.name == name)
 
     def empty(self) -> pl.DataFrame:
         """Make a frame of the declared schema without rows."""

@@ -77,12 +77,9 @@ class Session:
         self.views: dict[str, View] = {}
         self.settings = settings or LiveSettings()
         self._now_ms = now_ms
-        if first_scan is None or first_scan.roots != self.roots:
-            first_scan = None
-            self._scanner = Scanner(self.roots, self.settings)
-        else:
-            self._scanner = first_scan.scanner
-        self._scanned = first_scan.changes if first_scan is not None else None
+        usable = first_scan if first_scan is not None and first_scan.roots == self.roots else None
+        self._scanner = usable.scanner if usable is not None else Scanner(self.roots, self.settings)
+        self._scanned = usable.changes if usable is not None else None
         self._follower = Follower([], {}, self.settings, self.roots, now_ms, strict=strict)
         self._registry = self._follower.registry
         self._registry.budget = budget

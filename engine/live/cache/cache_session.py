@@ -196,18 +196,15 @@ class _Folder:
     """What one folder of the cache holds and has not yet been taken from it."""
 
     def __init__(self, path: Path, manifest: Manifest | None) -> None:
-        self.path = path
-        self.manifest = manifest
+        self.path, self.manifest = path, manifest or Manifest((), (), {})
         self.entries: dict[bytes, list[Entry]] = {}
-        for entry in manifest.entries if manifest is not None else ():
+        for entry in self.manifest.entries:
             self.entries.setdefault(entry.path, []).append(entry)
-        self.unread = {file.path: file for file in manifest.unread} if manifest is not None else {}
-        self.sums = dict(manifest.segments) if manifest is not None else {}
+        self.unread = {file.path: file for file in self.manifest.unread}
+        self.sums = dict(self.manifest.segments)
 
     def entries_in(self, segment: str) -> int:
-        """Return the number of entries whose rows are in ``segment``; a very large number without a manifest."""
-        if self.manifest is None:
-            return 1 << 60
+        """Return the number of entries whose rows are in ``segment``."""
         return sum(1 for entry in self.manifest.entries if entry.segment == segment)
 
 
@@ -294,7 +291,6 @@ class CacheSession:
 
     def _restore_segment(self, place: Place, segment: str, pairs: list[tuple[TrackedFile, Entry]]) -> bool:
         folder, view = self._folder(place), place[1]
-        assert folder.manifest is not None
         rows = self._cache.rows(folder.path, folder.manifest, segment)
         if rows is None:
             folder.sums.pop(segment, None)
@@ -367,7 +363,8 @@ class CacheSession:
                     if not self._still_good(reader):
                         fresh += file.stat[0]
             for view in self._views.keys() - {reader.view for reader in file.readers}:
-                unread.setdefault((file.root, view), []).append(_unread(file))
+                plain = (file.head_length, file.head_mark, file.packing, file.reason)
+                unread.setdefault((file.root, view), []).append(Unread(relative(file), _stat_of(file), *plain))
         alive = set().union(*(readers.keys() for readers in self._registry.readers.values()))
         self._saved = {number: entry for number, entry in self._saved.items() if number in alive}
         if fresh < least:
@@ -445,7 +442,3 @@ class CacheSession:
 def _stat_of(file: TrackedFile) -> Stat:
     assert file.stat is not None
     return (*file.identity, *file.stat)
-
-
-def _unread(file: TrackedFile) -> Unread:
-    return Unread(relative(file), _stat_of(file), file.head_length, file.head_mark, file.packing, file.reason)

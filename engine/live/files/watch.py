@@ -203,9 +203,7 @@ class Watcher:
         """Block until ``stop``. Errors are logged and survived."""
         waker = threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True)
         waker.start()
-        took = 0.0
-        full_at = 0.0
-        calm_at = 0.0
+        took = full_at = calm_at = 0.0
         idle_at = float("inf")
         errors = 0
         try:
@@ -294,7 +292,6 @@ class Watcher:
         if any(thread.denied for thread in dead) and not self._closed_folders:
             self._closed_folders = True
             self._halt()
-            self._watched = {}
         elif dead:
             self._failures = self._failures + 1 if now - dead[0].started_at < _REST_S else 1
             reason = dead[0].error
@@ -303,7 +300,6 @@ class Watcher:
             self._again_at = now + rest
             self.problem = Problem.at("", "watch-failure", f"no file events, folders are polled: {reason}")
             self._halt()
-            self._watched = {}
         identities = self._looker.identities()
         wanted = {root: identities.get(root) for root in self._roots}
         if self._again_at > now:
@@ -315,20 +311,14 @@ class Watcher:
             return
         self._halt()
         self._watched = wanted
-        folders: list[str] = []
-        parents: set[str] = set()
-        self._modes = {}
+        poll = self._settings.poll
         for root, identity in wanted.items():
-            poll, reason = self._settings.poll, ""
-            if poll is not False and identity is not None:
-                reason = "as set" if poll else silent(root)
+            reason = "" if poll is False or identity is None else "as set" if poll else silent(root)
             self._modes[root] = self._mode(root, identity, reason)
-            if self._modes[root].mode == "events":
-                if os.path.isdir(root):
-                    folders.append(root)
-                else:
-                    parents.add(os.path.dirname(root))
-        for paths, recursive in ((folders, True), (sorted(parents), False)):
+        heard = [root for root in wanted if self._modes[root].mode == "events"]
+        folders = [root for root in heard if os.path.isdir(root)]
+        parents = sorted({os.path.dirname(root) for root in heard if root not in folders})
+        for paths, recursive in ((folders, True), (parents, False)):
             if paths:
                 thread = Hints(
                     paths, self._settings, self._wake, recursive=recursive, closed_folders=self._closed_folders
@@ -344,7 +334,7 @@ class Watcher:
     def _halt(self) -> None:
         for thread in self._threads:
             thread.halt()
-        self._threads = []
+        self._threads, self._watched = [], {}
 
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs"}
