@@ -19,6 +19,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring, jump, subrings, xxh64_each
 from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.load_sources import by_address
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -106,15 +107,16 @@ def replica_drift(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str
     if not seen.height:
         return None, []
     placement, members = state.placement, state.placement.ring.members
-    addresses = {m.address: m.id for m in members if m.address}
-    addresses |= {address.rsplit(":", 1)[0]: name for address, name in addresses.items() if ":" in address}
     names = pl.DataFrame(
         {"instance": placement.ring.ids, "member": range(len(members))}, schema_overrides={"member": pl.Int64}
     )
     numbers = pl.DataFrame({"tenant": placement.tenants.names, "number": range(len(placement.tenants.names))},
                            schema={"tenant": pl.String, "number": pl.Int64})  # fmt: skip
-    seen = seen.with_columns(pl.col("instance").replace(addresses)) if addresses else seen
-    pairs = seen.group_by("tenant", "instance", maintain_order=True).agg(pl.col("load").sum())
+    pairs = (
+        seen.with_columns(by_address(members))
+        .group_by("tenant", "instance", maintain_order=True)
+        .agg(pl.col("load").sum())
+    )
     pairs = pairs.join(names, on="instance", how="left").join(numbers, on="tenant", how="left")
     if not pairs["member"].is_not_null().any():
         return tables.OBSERVED.empty(), ["ingesters' metrics name no member of the ring: drift is not checked"]

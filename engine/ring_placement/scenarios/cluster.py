@@ -17,7 +17,14 @@ from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_t
 from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.load_table import DSKIT, SHARD_LIMIT
-from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
+from engine.ring_placement.scenarios.load_sources import (
+    LOAD_SCHEMA,
+    OBSERVED_SCHEMA,
+    LoadSources,
+    TenantLoads,
+    conform,
+    with_file_times,
+)
 from engine.ring_placement.scenarios.settings import Settings, partition_shards, read_settings, system_of, tenant_limits
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
@@ -126,27 +133,26 @@ def read_cluster(
     )
     settings = read_settings(inputs, system, strategy)
     limits = tenant_limits(inputs, settings.tenant_shards or 0)
-    rules = _newest_file(inputs.table("rules"), inputs, at_ms)
-    rules = _with_limit_gauges(rules, inputs, limits)
-    sources = LoadSources.read(inputs, stats, ring.members if ring else ())
-    notes: list[str] = []
+    rules = _with_limit_gauges(_newest_file(inputs.table("rules"), inputs, at_ms), inputs, limits)
+    nothing = pl.DataFrame(schema=LOAD_SCHEMA)
     if strategy in ("token-ring", "partition-ring"):
         tenants = TenantLoads.read(inputs, wanted_load)
         return Cluster(
-            ring, limits, rules.clear(), pl.DataFrame(schema=LOAD_SCHEMA), tenants.source, tenants.unit,
-            sources.observed.clear(), stats.clear(), tenants.notes, tenants, partition_shards(inputs), settings,
+            ring, limits, rules.clear(), nothing, tenants.source, tenants.unit, pl.DataFrame(schema=OBSERVED_SCHEMA),
+            stats.clear(), tenants.notes, tenants, partition_shards(inputs), settings,
         )  # fmt: skip
+    sources = LoadSources.read(inputs, stats, ring.members if ring else ())
     names = sources.names
     source = wanted_load if wanted_load != "auto" else next(iter(names), "")
-    if source and source not in names:
-        notes.append(f"no load from {source} in the files; there is load from: {', '.join(names) or 'nothing'}")
-    others = [name for name in names if name != source]
-    if others and source in names:
-        notes.append(f"load from {source}; also in the files, not used: {', '.join(others)}")
-    load = conform(sources.loads[source], LOAD_SCHEMA) if source in names else pl.DataFrame(schema=LOAD_SCHEMA)
+    others = ", ".join(name for name in names if name != source)
+    if source not in names:
+        missing = f"no load from {source} in the files; there is load from: {others or 'nothing'}"
+        return Cluster(ring, limits, rules, nothing, "", sources.units.get(source, ""), sources.observed, stats,
+                       (missing,) if source else (), settings=settings)  # fmt: skip
+    note = f"load from {source}; also in the files, not used: {others}"
     return Cluster(
-        ring, limits, rules, load, source if source in names else "", sources.units.get(source, ""), sources.observed,
-        stats, tuple(notes), settings=settings,
+        ring, limits, rules, conform(sources.loads[source], LOAD_SCHEMA), source, sources.units.get(source, ""),
+        sources.observed, stats, (note,) if others else (), settings=settings,
     )  # fmt: skip
 
 
@@ -217,7 +223,7 @@ def choose_ring(
         listed = of_kind(listed, wanted_strategy)
     left = fresh(kind_known(writable(listed)), max(row["beat"] for row in listed))
     left = main(first_kind(left) if several else left)
-    return _ring_file(inputs, newest(left), listed, everything, at_ms, several, wanted_strategy == "auto"), several
+    return _ring_file(inputs, newest(left), listed, rings, several, wanted_strategy == "auto"), several
 
 
 def _those(rings: list[Listed], fits: Callable[[Listed], bool]) -> list[Listed]:
@@ -276,18 +282,13 @@ def newest(rings: list[Listed]) -> Listed:
 
 
 def _ring_file(
-    inputs: Inputs,
-    row: Listed,
-    listed: list[Listed],
-    everything: list[Listed],
-    at_ms: int | None,
-    several: bool,
-    auto: bool,
+    inputs: Inputs, row: Listed, listed: list[Listed], rings: list[Listed], several: bool, auto: bool
 ) -> RingFile:
     """Read the chosen ring ``row``, with the ring of partitions beside it. ``auto``: that makes a token ring a partition ring."""
+    everything = _of_members(rings)
     strategy, why = row["strategy"], row["why"]
     times_ms = sorted({other["now_ns"] // 1_000_000 for other in listed if other["strategy"] == strategy})
-    partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
+    partitions = _partition_ring(inputs, rings, row["label"], several) if strategy != "segment-writer" else None
     component = _component(row)
     if partitions and auto and strategy in ("", "token-ring") and not component:
         strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
@@ -310,22 +311,23 @@ def _listed_rings(inputs: Inputs, at_ms: int | None, wanted_strategy: str) -> li
             known[file, key] = beat, ids
     listed = []
     for row in inputs.table("rings").iter_rows(named=True):
-        label, now_ns = _label_and_time(inputs, row)
+        info, now_ns = inputs.files.get(row["file"]), row["now_ns"]
+        if now_ns is None:  # the file has no time of its own
+            now_ns = info.mtime_ms * 1_000_000 if info else 0
         if at_ms is not None and now_ns > at_ms * 1_000_000 + 999_999:
             continue
         beat, ids = known.get((row["file"], row["key"]), (None, []))
-        ring = {**row, "label": label, "now_ns": now_ns, "beat": -1 if beat is None else beat, "ids": ids}
+        ring = {
+            **row,
+            "label": info.label if info else "",
+            "now_ns": now_ns,
+            "beat": -1 if beat is None else beat,
+            "ids": ids,
+        }
         told, why = evidence.of(ring)
         strategy, why = (told, why) if wanted_strategy == "auto" else (wanted_strategy, "-o strategy")
         listed.append({**ring, "told": told, "strategy": strategy, "why": why})
     return listed
-
-
-def _label_and_time(inputs: Inputs, row: Listed) -> tuple[str, int]:
-    """Return the label of a ring's file and the ring's time (epoch ns): its own, or when the file was modified."""
-    info = inputs.files.get(row["file"])
-    modified_ns = info.mtime_ms * 1_000_000 if info else 0
-    return info.label if info else "", modified_ns if row["now_ns"] is None else row["now_ns"]
 
 
 def _component(row: dict[str, Any]) -> str:
@@ -442,19 +444,18 @@ def _disagreements(
 
 
 def _partition_ring(
-    inputs: Inputs, label: str, several: bool, at_ms: int | None
+    inputs: Inputs, rings: list[Listed], label: str, several: bool
 ) -> tuple[str, tuple[Partition, ...]] | None:
-    """Return label and partitions of the newest ring of partitions, or None without one. With rings of ``several`` kinds only
-    those below the folder of ``label`` count. Missing tokens are computed."""
-    ranked = []
-    for row in inputs.table("rings").filter(pl.col("partitions")).iter_rows(named=True):
-        found, now_ns = _label_and_time(inputs, row)
-        is_near = not several or _folder(found).startswith(_folder(label))
-        if is_near and (at_ms is None or now_ns <= at_ms * 1_000_000 + 999_999):
-            ranked.append((now_ns, -_KIND_RANK.get(row["kind"], 9), found, row["file"], row["key"]))
-    if not ranked:
+    """Return label and partitions of the newest ring of partitions among ``rings``, or None without one. With rings of ``several``
+    kinds only those below the folder of ``label`` count. Missing tokens are computed."""
+    near = [
+        (row["now_ns"], -_KIND_RANK.get(row["kind"], 9), row["label"], row["file"], row["key"])
+        for row in rings
+        if row["partitions"] and (not several or _folder(row["label"]).startswith(_folder(label)))
+    ]
+    if not near:
         return None
-    _, _, label, file, key = max(ranked)
+    _, _, label, file, key = max(near)
     rows = inputs.table("partition_rings").filter((pl.col("file") == file) & (pl.col("key") == key))
     partitions = tuple(
         Partition(r["partition"], r["state"], _partition_tokens(r["partition"], r["values"]), r["changed_s"],

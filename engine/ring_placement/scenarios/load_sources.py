@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,15 +141,12 @@ class LoadSources:
 
     def _read_counters(self, metrics: pl.DataFrame, inputs: Inputs, members: tuple[Member, ...]) -> None:
         """Read the byte counters of clients and writers; their addresses become IDs of ``members``."""
-        addresses = {m.address: m.id for m in members if m.address}
-        addresses |= {address.rsplit(":", 1)[0]: name for address, name in addresses.items() if ":" in address}
         for metric, source in ((SENT, "sent"), (INGEST, "ingest")):
             rows, rated = counter_totals(metrics, inputs, metric)
             if not rows.height:
                 continue
-            instance = pl.col("instance").replace(addresses) if addresses else pl.col("instance")
             is_member = pl.col("instance").is_in(sorted({m.id for m in members}))
-            rows = rows.with_columns(instance)
+            rows = rows.with_columns(by_address(members))
             rows = rows.with_columns(pl.when(is_member).then("instance").alias("instance"))
             self._observe(source, rows)
             self.loads[source] = rows.group_by("tenant", "shard", maintain_order=True).agg(pl.col("bytes").sum())
@@ -163,6 +160,13 @@ class LoadSources:
         # Compacted blocks repeat the data of segments: count the youngest level only.
         youngest = rows.filter(pl.col("level") == rows["level"].min())
         self.loads["blocks"] = youngest.group_by(key, maintain_order=True).agg(pl.col("bytes").sum())
+
+
+def by_address(members: Iterable[Member]) -> pl.Expr:
+    """Return the column ``instance`` with addresses, also without their port, replaced by the IDs of ``members``."""
+    addresses = {m.address: m.id for m in members if m.address}
+    addresses |= {address.rsplit(":", 1)[0]: name for address, name in addresses.items() if ":" in address}
+    return pl.col("instance").replace(addresses) if addresses else pl.col("instance")
 
 
 def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl.DataFrame, bool]:
