@@ -446,7 +446,7 @@ def _disagreements(
 def _partition_ring(
     inputs: Inputs, rings: list[Listed], label: str, several: bool
 ) -> tuple[str, tuple[Partition, ...]] | None:
-    """Return label and partitions of the newest ring of partitions among ``rings``, or None without one. With rings of ``several``
+    """Return label and partitions of the newest ring of partitions in ``rings``, or None without one. With rings of ``several``
     kinds only those below the folder of ``label`` count. Missing tokens are computed."""
     near = [
         (row["now_ns"], -_KIND_RANK.get(row["kind"], 9), row["label"], row["file"], row["key"])
