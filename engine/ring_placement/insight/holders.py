@@ -104,9 +104,7 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
     """Return by ID: ownership, number of token ranges and share of keys in the scenario; then number of tenants, the largest
     ones, the worst partner and what that pair loses on the planned ring."""
     planned, ring = s.planned, s.planned.ring
-    pairs = key_pairs(s, context)
-    count = len(ring.members)
-    shares = planned.rows.shares
+    count, shares = len(ring.members), planned.rows.shares
     tenants = np.zeros(count, dtype=np.int64)
     largest: list[list[str]] = [[] for _ in range(count)]
     if shares is not None:
@@ -118,34 +116,20 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
             context.check()
             first = np.flatnonzero(on_it[k])[:NAMED_TENANTS]
             largest[k] = [planned.tenants.names[t] for t in order[first].tolist()]
-    after = s.after.ring
-    tokens = planned.partitions is None
-    ranges = after.tokens.token_ranges if tokens else (None,) * len(after.ids)
+    after, tokens = s.after.ring, planned.partitions is None
     now = {
-        name: (own if tokens else None, None if r is None else len(r), held)
-        for name, own, r, held in zip(
-            after.ids, (after.tokens.ownership / SPACE).tolist(), ranges, s.after.share.tolist(), strict=True
-        )
-    }
+        name: (own if tokens else None, None if r is None or not tokens else len(r), held)
+        for name, own, r, held in zip(after.ids, (after.tokens.ownership / SPACE).tolist(), after.tokens.token_ranges,
+                                      s.after.share.tolist(), strict=True)
+    }  # fmt: skip
     gone = (0.0 if tokens else None, None, 0.0)
     partners: list[tuple[str | None, float | None]] = [(None, None)] * count
-    if count > 1 and planned.partitions is None:
-        lost = pairs.matrix()
+    if count > 1 and tokens:
+        lost = key_pairs(s, context).matrix()
         np.fill_diagonal(lost, -1.0)
-        worst = lost.argmax(axis=1)
-        most = lost[np.arange(count), worst]
-        partners = [
-            (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
-        ]
-    return {
-        name: (
-            *now.get(name, gone),
-            int(tenants[i]),
-            largest[i],
-            *partners[i],
-        )
-        for i, name in enumerate(ring.ids)
-    }
+        worst = lost.argmax(axis=1).tolist()
+        partners = [(ring.ids[w] if lost[k, w] > 0 else None, max(lost[k, w].item(), 0.0)) for k, w in enumerate(worst)]
+    return {name: (*now.get(name, gone), int(tenants[i]), largest[i], *partners[i]) for i, name in enumerate(ring.ids)}
 
 
 def lost_load(placement: ReplicatedPlacement) -> np.ndarray:

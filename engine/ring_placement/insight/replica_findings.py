@@ -281,11 +281,9 @@ def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
     ring, count = planned.ring, len(planned.ring.members)
     if count < 6 or len(ring.tokens.zones) < 2:
         return []
-    pairs = key_pairs(s, context)
-    i, j = np.triu_indices(count, 1)
-    across = ring.tokens.zone_of[i] != ring.tokens.zone_of[j]
-    i, j = i[across], j[across]
-    lost = pairs.matrix()[i, j]
+    zone_of = ring.tokens.zone_of
+    i, j = np.nonzero(np.triu(zone_of[:, None] != zone_of[None, :], 1))
+    lost = key_pairs(s, context).matrix()[i, j]
     if not len(lost) or lost.max() <= 0:
         return []
     worst, median = int(lost.argmax()), float(np.median(lost))

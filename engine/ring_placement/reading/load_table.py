@@ -150,6 +150,7 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     """
     problems: list[Problem] = []
     frames: list[pl.DataFrame] = []
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
     header, lines = data[: data.find(b"\n") + 1], 0
     for block in _blocks(data):
         found: list[Problem] = []
@@ -157,18 +158,15 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
         if texts is not None:
             if not set(REQUIRED) <= set(texts.columns):
                 return Reading(problems=found, complete=False)
-            table = _load_columns(texts, 2)
-            blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
-            frames.append(_typed(source, table.filter(~blank), found))
-        before = max(lines - 1, 0)
-        problems += [replace(problem, line=(problem.line or 0) + before) for problem in found]
+            frames.append(_typed(source, _load_columns(texts, 2).filter(~blank), found))
+        problems += [replace(problem, line=(problem.line or 0) + max(lines - 1, 0)) for problem in found]
         lines += block.count(b"\n")
     return Reading({"loads": _together(frames) if frames else {}}, list(fold(problems)))
 
 
 def _together(frames: list[pl.DataFrame]) -> Parts:
     """Return the LOADS rows of all parts of a file; rows without a fingerprint are added up by dataset across the parts."""
-    keyed = [frame.filter(pl.col("fingerprint").is_not_null()) for frame in frames]
+    keyed = (frame.filter(pl.col("fingerprint").is_not_null()) for frame in frames)
     spread = pl.concat(frame.filter(pl.col("fingerprint").is_null()) for frame in frames)
     parts = [*(frame for frame in keyed if frame.height), by_dataset(spread)]
     return Parts(sum(part.height for part in parts), tables.LOADS.schema.names(), lambda: parts)
@@ -332,18 +330,14 @@ class KeyTable(Document):
         frame = frame.filter(pl.col("tenant").is_not_null() | pl.col("key").is_not_null() & (pl.col("key") != ""))
         load = pl.col(weight).str.strip_chars().cast(pl.Float64, strict=False) if weight else pl.lit(1.0)
         frame = frame.with_columns(load.alias("rate"), pl.col("tenant").fill_null(""))
-        sane = pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False)
-        frame = _kept(
-            source, frame, sane, "bad-line", f"the load is not a number, negative or impossible{_LEFT_OUT}", problems
-        )
-        frame = _kept(
-            source,
-            frame,
-            pl.col("key").is_not_null(),
-            "bad-line",
-            f"no key in {' or '.join(keys)}{_LEFT_OUT}",
-            problems,
-        )
+        for right, reason in (
+            (
+                pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False),
+                "the load is not a number, negative or impossible",
+            ),
+            (pl.col("key").is_not_null(), f"no key in {' or '.join(keys)}"),
+        ):
+            frame = _kept(source, frame, right, "bad-line", f"{reason}{_LEFT_OUT}", problems)
         parts = [_with_tokens(source, frame.filter(pl.col("key") == key), key, problems) for key in keys or [""]]
         frame = pl.concat(parts).sort("line")
         tenants = frame["tenant"].unique().to_list()

@@ -203,29 +203,35 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
 def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
     """Build table ``restart``: nodes, or whole zones, leave and come back one after the other."""
     strategy, planned = replicated_ring(s.live), s.planned
-    series = strategy.settings.request_series
-
-    def step(fraction: float) -> None:
-        context.check()
-
     rows: list[tuple[Any, ...]] = []
-    zones = list(s.zones.items())
-    units = [("node", strategy.sweep(planned, "nodes", [], "transient", None, step), planned.ring.ids)]
+    zones = s.zones
+    units = [
+        (
+            "node",
+            strategy.sweep(planned, "nodes", [], "transient", None, lambda fraction: context.check()),
+            planned.ring.ids,
+        )
+    ]
     if len(zones) > 1:
-        sweep = strategy.sweep(planned, "zones", [members for _, members in zones], "transient", None, step)
-        units.append(("zone", sweep, tuple(name for name, _ in zones)))
-    answers = "LEAVING" in strategy.reading.healthy
-    writes_stay = "LEAVING" in strategy.writing.healthy
+        units.append(
+            (
+                "zone",
+                strategy.sweep(
+                    planned, "zones", [*zones.values()], "transient", None, lambda fraction: context.check()
+                ),
+                tuple(zones),
+            )
+        )
+    base, reading, writing = planned.losses, strategy.reading.healthy, strategy.writing.healthy
     for unit, sweep, names in units:
         if not sweep.down:
             continue
         worst = int(sweep.order()[0])
         lost = tuple(sweep[name][worst] for name in LOSSES)
-        base = planned.losses
-        leaving = (*(base if writes_stay else lost)[:2], *(base if answers else lost)[2:])
+        leaving = (*(base if "LEAVING" in writing else lost)[:2], *(base if "LEAVING" in reading else lost)[2:])
         gone = frozenset(planned.ring.ids[m] for m in sweep.down[worst])
         later = strategy.without(planned, gone, context.check)
         for state, totals in (("LEAVING", leaving), ("gone", later.losses), ("JOINING", lost)):
-            requests = requests_lost(np.float64(totals[0]), series)
+            requests = requests_lost(np.float64(totals[0]), strategy.settings.request_series)
             rows.append((len(rows) + 1, unit, state, names[worst], totals[0], requests, *totals[1:]))
     return tables.RESTART.frame(columns_of(tables.RESTART, rows))

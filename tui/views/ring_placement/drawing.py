@@ -163,16 +163,14 @@ class ShardMap(Canvas):
         lines: list[Line] = []
         shown = 0
         for start, count, numbered in places:
-            line: Line = []
+            line: Line = [(f"{start + 1:>{digits}} ", "dim")] if len(places) > 1 and not numbered else []
+            room = width - (digits + 1 if line else 0)
             if numbered:
                 for place in range(start, start + count):
                     line += [(f"{place + 1:>{digits}}", "dim"), parts[place], (" ", "")]
-            elif len(places) > 1:
-                room = width - digits - 1
-                line = [(f"{start + 1:>{digits}} ", "dim"), *join(squeeze(parts[start : start + count], room))]
             else:
-                line = list(join(squeeze(parts, width)))
-            shown += count if numbered else min(count, width - (digits + 1 if len(places) > 1 else 0))
+                line += join(squeeze(parts[start : start + count], room))
+            shown += count if numbered else min(count, room)
             lines.append(line)
         if height > len(lines):
             lines.append(self._legend(map_view, len(parts), shown, width))
