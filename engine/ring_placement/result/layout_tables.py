@@ -205,23 +205,13 @@ def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
     strategy, planned = replicated_ring(s.live), s.planned
     rows: list[tuple[Any, ...]] = []
     zones = s.zones
-    units = [
-        (
-            "node",
-            strategy.sweep(planned, "nodes", [], "transient", None, lambda fraction: context.check()),
-            planned.ring.ids,
-        )
-    ]
+
+    def swept(kind: str, downs: list[tuple[int, ...]]) -> Sweep:
+        return strategy.sweep(planned, kind, downs, "transient", None, lambda fraction: context.check())
+
+    units = [("node", swept("nodes", []), planned.ring.ids)]
     if len(zones) > 1:
-        units.append(
-            (
-                "zone",
-                strategy.sweep(
-                    planned, "zones", [*zones.values()], "transient", None, lambda fraction: context.check()
-                ),
-                tuple(zones),
-            )
-        )
+        units.append(("zone", swept("zones", [*zones.values()]), tuple(zones)))
     base, reading, writing = planned.losses, strategy.reading.healthy, strategy.writing.healthy
     for unit, sweep, names in units:
         if not sweep.down:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.containers import Container, Horizontal
 
 from engine.core.parameters import asks_what_if, no_what_if
-from tui.views.ring_placement import cells, facts, scenario
+from tui.views.ring_placement import cells, scenario
 from tui.views.ring_placement.drawing import ShardMap, pair_lines, time_lines
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import (
@@ -169,15 +169,15 @@ class Root(Level):
     def _facts(self, result: Result, row: Row | None) -> list[Fact]:
         """Return what is known of the node under the cursor, who takes over from it, and the totals."""
         if result.detail.kind != "segment-writer":
-            shown = facts.replica_node_facts(row, _counts(result)) if row else []
-            return [*shown, *facts.replica_totals(result.summary)]
+            shown = cells.replica_node_facts(row, _counts(result)) if row else []
+            return [*shown, *cells.replica_totals(result.summary)]
         if row is None:
-            return facts.totals(result.summary)
+            return cells.totals(result.summary)
         number = next((k for k, node in enumerate(result.detail.nodes) if node.id == row["instance"]), -1)
         most = FLOWS if self.screen.has_class("-tall") else 2
         room = 15 if self.screen.has_class("-normal") else 30
-        flows = facts.flow_facts(result.detail, number, most, room, self.pane.glyphs.ellipsis) if number >= 0 else []
-        return [*facts.node_facts(row), *flows, ("", " ", ""), *facts.totals(result.summary)]
+        flows = cells.flow_facts(result.detail, number, most, room, self.pane.glyphs.ellipsis) if number >= 0 else []
+        return [*cells.node_facts(row), *flows, ("", " ", ""), *cells.totals(result.summary)]
 
     def _detail(self, row: Row) -> None:
         pane: Any = self.pane
