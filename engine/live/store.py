@@ -367,12 +367,8 @@ class Store:
                 for chunk in chunks[name]:
                     yield name, chunk.frame()
 
-    def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
-        """Return the rows of ``files`` in one table, without provisional ones."""
-        return _joined([*self.firm_rows()(name, files)], self._empty[name])
-
     def firm_rows(self) -> Callable[[str, frozenset[int]], Iterator[pl.DataFrame]]:
-        """Return a function that yields the rows of ``firm`` as of now, in parts."""
+        """Return a function that yields the rows of some files in one table as of now, in parts, without provisional ones."""
         chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
         return lambda name, files: _evenly(_of(chunks[name], files))
 

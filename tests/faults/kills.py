@@ -12,13 +12,14 @@ import random
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from engine.live.cache.cache_session import Cache, new_segment
+from engine.live.cache.cache_session import Cache
 from engine.live.cache.manifest import Unread
 from engine.live.options import LiveSettings
 from engine.own_files.settings import State
@@ -62,7 +63,7 @@ class CacheFolder:
         frame = pl.DataFrame({"file": range(number)})
         unread = [Unread(b"%d" % index, (0,) * 5, 0, 0, "", "") for index in range(number)]
         assert self.cache.save(
-            self.folder, [], unread, {}, [(new_segment(), {"rows": [frame], "more": [frame, frame]})]
+            self.folder, [], unread, {}, [(uuid.uuid4().hex, {"rows": [frame], "more": [frame, frame]})]
         )
 
     def check(self) -> None:

@@ -168,11 +168,6 @@ def _trim(directory: Path, limit: int) -> None:
         total -= size
 
 
-def new_segment() -> str:
-    """Return an unused name for a segment."""
-    return uuid.uuid4().hex
-
-
 def _sum(data: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(data)
 
@@ -273,13 +268,12 @@ class CacheSession:
         """
         folder = self._folder(place)
         entries, unread = folder.entries.pop(path, None), folder.unread.pop(path, None)
-        if entries:
-            usable = [e for e in entries if (not exactly or e.stat == stat) and self._usable(place[1], e, stat)]
-            complete = len(usable) == len(entries) and all(e.stat == stat and not e.rest for e in usable)
-            return usable, None, complete
-        if unread is not None and unread.stat == stat:
-            return [], unread, True
-        return [], None, False
+        if not entries:
+            same = unread if unread is not None and unread.stat == stat else None
+            return [], same, same is not None
+        usable = [e for e in entries if (not exactly or e.stat == stat) and self._usable(place[1], e, stat)]
+        complete = len(usable) == len(entries) and all(e.stat == stat and not e.rest for e in usable)
+        return usable, None, complete
 
     def _usable(self, view: str, entry: Entry, stat: Stat) -> bool:
         kind = next((kind for kind in self._views[view].kinds if kind.id == entry.kind), None)
@@ -404,7 +398,7 @@ class CacheSession:
                 entries.append(again)
                 continue
             if left <= 0:
-                segment, left = new_segment(), SEGMENT_BYTES
+                segment, left = uuid.uuid4().hex, SEGMENT_BYTES
             entry = entry_of(file, reader, stat, segment, reader.id)
             if entry is not None:
                 entries.append(entry)
@@ -420,12 +414,12 @@ class CacheSession:
             made = (
                 (name, {table: rows(table, frozenset(files)) for table in tables}) for name, files in segments.items()
             )
-            if self._cache.save(folder.path, entries, unread, sums, made):
-                saved = self._cache.load(folder.path)
-                if saved is not None:
-                    folder.sums = dict(saved.segments)
-                    folder.manifest = saved
-                    self._saved.update(new)
+            saved = (
+                self._cache.load(folder.path) if self._cache.save(folder.path, entries, unread, sums, made) else None
+            )
+            if saved is not None:
+                folder.sums, folder.manifest = dict(saved.segments), saved
+                self._saved.update(new)
 
         return job
 

@@ -69,18 +69,11 @@ class RegularFile:
 
     def read(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on, fewer at the end. Raises OSError."""
-        data = os.pread(self.descriptor, length, offset)
-        if len(data) == length or not data:
-            return data
-        parts = [data]
-        done = len(data)
-        while done < length:
-            data = os.pread(self.descriptor, min(length - done, 1 << 30), offset + done)
-            if not data:
-                break
-            parts.append(data)
-            done += len(data)
-        return b"".join(parts)
+        parts, done = [os.pread(self.descriptor, length, offset)], 0
+        while parts[-1] and done + len(parts[-1]) < length:
+            done += len(parts[-1])
+            parts.append(os.pread(self.descriptor, min(length - done, 1 << 30), offset + done))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         """Close it."""
@@ -113,10 +106,8 @@ def canonical(path: str, aliases: Mapping[str, str], folders: Container[str]) ->
 
 def relative(path: str, roots: Iterable[str]) -> str:
     """Return ``path`` from the first of ``roots`` that holds it, unchanged if none does."""
-    for root in roots:
-        if path.startswith(root.rstrip("/") + "/"):
-            return path[len(root.rstrip("/")) + 1 :]
-    return path
+    above = (root.rstrip("/") + "/" for root in roots)
+    return path.removeprefix(next((prefix for prefix in above if path.startswith(prefix)), ""))
 
 
 def label(path: str, root: str) -> str:

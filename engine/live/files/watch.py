@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.core.reading import Problem
+from engine.live.files.opening import inside
 from engine.live.options import LiveSettings
 from engine.live.status import Mode, RootStatus
 
@@ -358,11 +359,8 @@ def parse(mountinfo: str) -> list[tuple[str, str]]:
 
 def type_of(path: str, mounts: list[tuple[str, str]]) -> str:
     """Return the file system type of the mount that holds ``path`` (absolute, resolved); empty if none does."""
-    best, kind = -1, ""
-    for point, name in mounts:
-        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= best:
-            best, kind = len(point), name
-    return kind
+    above = [(len(point), at, kind) for at, (point, kind) in enumerate(mounts) if inside(path, (point,))]
+    return max(above, default=(0, 0, ""))[2]
 
 
 @lru_cache(maxsize=1)
