@@ -299,8 +299,12 @@ class ShardRing:
         """Return for each instance whether a shard may hold it, and whether it is added to the shard's size."""
         if lookback_s not in self._flags:
             since = self.now_s - lookback_s
-            is_in = [_included(i, lookback_s, since) for i in self.ring.instances]
-            on_top = [lookback_s > 0 and _is_recent(i, since) for i in self.ring.instances]
+            looks_back, instances = lookback_s > 0, self.ring.instances
+            # A read-only member is in a shard only if it became so within the lookback.
+            is_in = [not i.read_only or (looks_back and not 0 < i.read_only_s < since) for i in instances]
+            on_top = [
+                looks_back and (i.registered_s >= since or i.read_only or i.read_only_s >= since) for i in instances
+            ]
             self._flags[lookback_s] = is_in, on_top
             self._possible[lookback_s] = [sum(is_in[m] for m in group[3].positions) for group in self._groups]
         return self._flags[lookback_s]
@@ -333,15 +337,6 @@ class ShardRing:
             elif len(tokens):
                 chosen += _draw_shard(seed_of(tenant, zone), (share, possible), tokens, owners, is_in, on_top)
         return np.array(sorted(chosen), dtype=np.int64)
-
-
-def _included(instance: Instance, lookback_s: int, since: int) -> bool:
-    """Whether a shard may hold the instance: a read-only one only if it became so within the lookback."""
-    return not instance.read_only or (lookback_s > 0 and not 0 < instance.read_only_s < since)
-
-
-def _is_recent(instance: Instance, since: int) -> bool:
-    return instance.registered_s >= since or instance.read_only or instance.read_only_s >= since
 
 
 def _draw_shard(

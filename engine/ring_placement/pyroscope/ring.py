@@ -129,11 +129,6 @@ class Member:
         """Whether it has left, so that its ID is free. A minute later its heartbeat makes it UNHEALTHY."""
         return "LEFT" in (self.state, self.written)
 
-    @property
-    def revived(self) -> Member:
-        """The member with the state it has once it answers again."""
-        return replace(self, state=self.written or "ACTIVE", written="") if self.state == "UNHEALTHY" else self
-
     def at(self, now_ns: int, timeout_s: float) -> Member:
         """Return the member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 
@@ -266,10 +261,8 @@ def candidate_positions(total: int, a: int, b: int, c: int, d: int, offset: int)
     ``a``, ``b``: the tenant's range, ``c``, ``d``: the dataset's, ``offset`` of the key within it. A level with exactly one
     position left is skipped.
     """
-    if total <= 0:
-        return []
     tenant_size, dataset_size = b - a, d - c
-    if tenant_size <= 0 or dataset_size <= 0:
+    if min(total, tenant_size, dataset_size) <= 0:
         return []
     order = [((c + (offset + k) % dataset_size - a) % tenant_size + a) % total for k in range(dataset_size)]
     if tenant_size - dataset_size >= 2:

@@ -87,12 +87,6 @@ class Rows:
             live += flags[column]
         return live
 
-    def shard_share(self, wanted: np.ndarray) -> np.ndarray:
-        """Return the share of each shard's keys in the rows ``wanted`` (bool); 1 for a shard without tokens."""
-        lost = np.bincount(self.shard[wanted], self.length[wanted], len(self.shards))
-        keys = self.keys_of_shard
-        return np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
-
     def by_member(self, weight: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Sum ``weight`` per row by the members that are ``alive``."""
         counted = [np.bincount(column, weight, len(alive) + 1)[:-1] for column in self._columns]
@@ -367,8 +361,10 @@ class ReplicatedPlacement:
 
     @cached_property
     def lost_share(self) -> np.ndarray:
-        """Share of the keys of each shard that cannot be written."""
-        return self.rows.shard_share(self.lost)
+        """Share of the keys of each shard that cannot be written; 1 for a shard without tokens."""
+        rows, lost = self.rows, self.lost
+        gone = np.bincount(rows.shard[lost], rows.length[lost], len(rows.shards))
+        return np.where(rows.keys_of_shard > 0, gone / np.maximum(rows.keys_of_shard, 1), 1.0)
 
     @cached_property
     def answering_owners(self) -> list[list[str]]:

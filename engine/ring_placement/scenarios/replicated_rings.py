@@ -129,7 +129,9 @@ class ReplicatedRing:
         self, members: Sequence[Member], p: RingParameters, like: ReplicatedPlacement | None, check: Check
     ) -> ReplicatedPlacement:
         """Lay out the ring of all registered members, the shards of all tenants, and their loads."""
-        present = tuple(in_byte_order(m for m in members if _is_registered(m)))
+        present = tuple(
+            in_byte_order(m for m in members if m.placed or (m.state == "UNHEALTHY" and not m.is_tombstone))
+        )
         instances = [self._instance(m, p) for m in present]
         ring = TokenRing.of(instances, self.settings.replication, self.settings.zone_aware)
         sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
@@ -244,10 +246,6 @@ def _topology(
     drawn = ShardRing(ring, now_s)
     return (members, ring.replication, ring.zone_aware, digest.digest(), tenants.seeds, drawn.flags(0),
             lookback_s, drawn.flags(lookback_s or 0))  # fmt: skip
-
-
-def _is_registered(m: Member) -> bool:
-    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and not m.is_tombstone)
 
 
 def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:

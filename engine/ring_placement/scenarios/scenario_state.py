@@ -237,7 +237,7 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
         planned = memo.value("scaled", planned_key, lambda: place(members, p, base, check), keep=KEEP)
     if returning:
         planned_key, alike = (*planned_key, *sorted(returning)), planned
-        members = [m.revived if m.id in returning else m for m in members]
+        members = [replace(m, state=m.written or "ACTIVE", written="") if m.id in returning else m for m in members]
         planned = memo.value("returning", planned_key, lambda: place(members, p, alike, check), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
