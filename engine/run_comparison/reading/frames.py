@@ -162,11 +162,11 @@ def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) 
     for path, quantity, bucket, unit in wanted:
         above, _, key = path.rpartition(".")
         inside = at(entry, above) if above else entry
-        value = inside.get(key, "-") if isinstance(inside, dict) else "-" if inside is None else inside
+        value = inside.get(key, "-") if isinstance(inside, dict) else "-" if inside is None else [inside]
         number = float_or_none(value) if isinstance(value, str) else None
         series = base._replace(resource=quantity, bucket=bucket, unit=unit)
         number = out.number(value if number is None else number, series, path=path) if value != "-" else None
-        if number is not None and isinstance(inside, dict):  # Gatling writes texts, and - for nothing
+        if number is not None:  # Gatling writes texts, and - for nothing
             out.append(series.pack(), number)
 
 

@@ -73,3 +73,25 @@ def test_cut_files_of_the_tools_themselves() -> None:
     formats = reference("run-comparison") / "formats"
     for kind, path in SHARED.items():
         check(kind, path.rsplit("/", 1)[1], (formats / path).read_bytes(), open_ended=kind == "criterion-text")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "path"),
+    [
+        ("pytest-benchmark", '{"machine_info":{},"benchmarks":[{"name":"a","stats":{"min":null,"mean":1.5}}]}', "(min)"),
+        ("pytest-benchmark", '{"machine_info":{},"benchmarks":[{"name":"a","stats":{"mean":1.5,"data":7}}]}', "(stats.data)"),
+        ("hyperfine", '{"results":[{"command":"a","times":[1.5,null],"user":0.5}]}', "(times)"),
+        ("hyperfine", '{"results":[{"command":"a","mean":1.5,"user":null}]}', "(user)"),
+        ("hyperfine", '{"results":[{"command":"a","mean":1.5,"user":NaN}]}', "(user)"),
+        ("fio", '{"fio version":"3","jobs":[{"jobname":"a","read":{"total_ios":1,"iops":[],"bw_bytes":5}}]}', "(iops)"),
+        ("kube-burner", '[{"metricName":"a","uuid":"b","quantileName":"Ready","P50":5,"P99":null}]', "(P99)"),
+        ("benchmarkdotnet", '{"HostEnvironmentInfo":{},"BenchmarkDotNetVersion":"1","Benchmarks":[{"FullName":"a","Statistics":'
+         '{"OriginalValues":[5]},"Memory":{"BytesAllocatedPerOperation":null}}]}', "(Memory.BytesAllocatedPerOperation)"),
+        ("vegeta", '{"latencies":{"mean":null,"99th":5},"bytes_in":{},"requests":5,"success":1}', "(latencies.mean)"),
+        ("vegeta", '{"latencies":7,"throughput":5,"bytes_in":{},"requests":5,"success":1}', "(latencies.mean)"),
+        ("iperf3", '{"start":{},"end":{"sum_sent":{"bits_per_second":"fast","retransmits":1}}}', "(sum_sent.bits_per_second)"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_named_by_its_path(kind: str, text: str, path: str) -> None:
+    values, reading = read(kind, "report.json", text.encode())
+    assert values and path in " ".join(problem.reason for problem in reading.problems)
