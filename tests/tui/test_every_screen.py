@@ -24,9 +24,9 @@ from tests.tui.shadow import Shadow
 from tui.glyphs import BRAILLE
 from tui.screens.words import explained, labels_on
 from tui.widgets.drawing.fragments import plain
-from tui.widgets.table.layout import layout
+from tui.widgets.table.layout import beside, layout
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Cell, default_cell
+from tui.widgets.table.window import Cell, default_cell, needs
 
 SIZES = ((80, 24), (160, 45), (200, 50))
 SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
@@ -148,6 +148,22 @@ def lines_up(s: Stage, what: str) -> None:
             assert len(decimals) < 2, f"{what}: {window.spec.name}.{column.name}: {shown}"
 
 
+def only_more(s: Stage, what: str) -> None:
+    """A column that is shown at one width is shown at every greater one, with a panel beside the table or without."""
+    for table in s.app.screen.query(LiveTable):
+        window = table.window
+        if window is None:
+            continue
+        need = needs(window)
+        for panel in (False, True):
+            before: set[str] = set()
+            for width in range(80, 221, 5):
+                wide, room = beside(window.columns, width, need) if panel else (0, 0)
+                shown = {slot.column.name for slot in layout(window.columns, width - wide, 0, need, room).slots}
+                assert before <= shown, f"{what}: {window.spec.name} loses {before - shown} at {width}"
+                before = shown
+
+
 def test_there_are_enough() -> None:
     assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
 
@@ -167,6 +183,7 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                     fits(s, f"{what} at 80x24")
                     explains(s, what)
                     lines_up(s, what)
+                    only_more(s, what)
                     for size in SIZES[1:]:
                         await s.resize(*size)
                         fits(s, f"{what} at {size[0]}x{size[1]}")
