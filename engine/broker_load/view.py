@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 import polars as pl
@@ -30,18 +28,8 @@ from engine.core.units import plural
 from engine.core.view import FILE, LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
 
-
-@dataclass(frozen=True, eq=False)
-class _Standing:
-    """The part of a result that does not depend on a what-if."""
-
-    model: Model | None
-    cluster: Cluster | None
-    losses: Losses | None
-    builder: ResultBuilder
-    detail: Detail | None
-
-
+_Standing = tuple[Model | None, Cluster | None, Losses | None, ResultBuilder, Detail | None]
+"""The part of a result that does not depend on a what-if."""
 RAW = frozenset({"metric-scrape", "csv", "parquet"})
 """File kinds of which all rows are needed while no topology is known; with one, finished windows are kept as sums."""
 MEMORY_PER_BYTE = 0.7
@@ -73,22 +61,21 @@ class BrokerLoad:
             inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, RAW)
         # Files may say any number: what overflows becomes infinite or NaN, without a warning.
         with np.errstate(all="ignore"):
-            standing = _standing(inputs, parameters, context, at_ms)
-            builder = standing.builder.copy()
+            model, cluster, losses, builder, detail = _standing(inputs, parameters, context, at_ms)
+            builder = builder.copy()
             if choice.name:
                 builder.summary["cluster"] = choice.name
                 builder.notes.append(choice.note)
                 builder.problems += choice.problems
-            if standing.model is not None and standing.cluster is not None:
-                losses = standing.losses
+            if model is not None and cluster is not None:
                 on_top = asks_what_if(planner.unplanned(parameters))
                 if on_top or parameters.plan:
-                    after = what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
+                    after = what_if_tables.add_what_if(model, cluster, inputs, parameters, builder)
                     losses = single_losses.find(after, parameters)
                 single_losses.tell(losses, builder, on_top)
                 if parameters.plan:
-                    base = after if parameters.mode == "upstream" else standing.model.cluster
-                    outcome.add(standing.model, base, inputs, parameters, context, builder)
+                    base = after if parameters.mode == "upstream" else model.cluster
+                    outcome.add(model, base, inputs, parameters, context, builder)
             elif parameters.plan:
                 part = history.partial(inputs, context)
                 why = f"the description is not of the whole cluster: {part}" if part else "no topology is known"
@@ -105,7 +92,7 @@ class BrokerLoad:
             problems=tuple(builder.problems),
             newest_ms=inputs.newest_ms,
             at_ms=at_ms,
-            detail=standing.detail,
+            detail=detail,
             outcome=builder.outcome,
             trend=_trend(builder.frames.get(BROKERS.name)),
             answer=summary.answer(builder.frames.get(BROKERS.name, BROKERS.empty()), findings),
@@ -175,8 +162,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     builder.findings += summary.failed_directories(builder.frames.get("directories", DIRECTORIES.empty()))
     if at_ms is not None:
         _add_moment(inputs, at_ms, builder)
-    detail = detail_of(inputs, context, model, observed, fit, parameters)
-    return _Standing(model, cluster, losses, builder, detail)
+    return model, cluster, losses, builder, detail_of(inputs, context, model, observed, fit, parameters)
 
 
 def _with_fitted_weights(

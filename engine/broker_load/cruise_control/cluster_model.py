@@ -211,19 +211,19 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
         average = float(counts.sum()) / count
         deviation = float(np.sqrt(np.mean((counts[alive] - average) ** 2)))
         note(key, average, float(counts.min()), float(counts.max()), deviation)
-    pairs, topics = topology.topic_counts, int(cluster.model_topics.sum())
-    if topics:
+    if cluster.model_topics.any():
+        topic, broker, held = topology.topic_counts
         kinds = len(topology.topics)
-        averages = tally(pairs.topic, pairs.count, kinds) / count
-        live = alive[pairs.broker]
+        averages = tally(topic, held, kinds) / count
+        live = alive[broker]
         # Brokers without a replica of the topic are as far from the average as the average is from 0.
-        empty = count - np.bincount(pairs.topic[live], minlength=kinds)
-        off = tally(pairs.topic[live], (pairs.count[live] - averages[pairs.topic[live]]) ** 2, kinds)
+        empty = count - np.bincount(topic[live], minlength=kinds)
+        off = tally(topic[live], (held[live] - averages[topic[live]]) ** 2, kinds)
         spread = np.sqrt((off + empty * averages**2) / count)[cluster.model_topics]
-        everywhere = bool((np.bincount(pairs.topic, minlength=kinds)[cluster.model_topics] == topology.brokers).all())
-        least = float(pairs.count.min()) if everywhere else 0.0
+        everywhere = bool((np.bincount(topic, minlength=kinds)[cluster.model_topics] == topology.brokers).all())
+        least = float(held.min()) if everywhere else 0.0
         average = float(averages[cluster.model_topics].mean())
-        note("topic_replicas", average, least, float(pairs.count.max()), float(spread.mean()))
+        note("topic_replicas", average, least, float(held.max()), float(spread.mean()))
     else:
         note("topic_replicas", 0.0, 0.0, 0.0, 0.0)
     return out

@@ -253,30 +253,28 @@ def _counts(cluster: Cluster, counts: Floats, threshold: float, unit: str) -> De
 
 
 def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    topology, pairs = cluster.topology, cluster.topology.topic_counts
+    topology = cluster.topology
+    topic_of, broker_of, held = topology.topic_counts
     alive, kinds = topology.alive, len(topology.topics)
-    average = tally(pairs.topic, pairs.count, kinds) / max(int(alive.sum()), 1)
+    average = tally(topic_of, held, kinds) / max(int(alive.sum()), 1)
     margin = (parameters.topic_replica_count_balance_threshold - 1) * MARGIN
     up, down = np.ceil(average), np.floor(average)
     least, most = TOPIC_GAPS
     high = np.clip(np.ceil(average * (1 + margin)), up + least, up + most)
     low = np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0)
-    mine, theirs = low[pairs.topic], high[pairs.topic]
-    excess = np.where(alive[pairs.broker], np.maximum(pairs.count - theirs, mine - pairs.count), 0)
+    excess = np.where(alive[broker_of], np.maximum(held - high[topic_of], low[topic_of] - held), 0)
     # Brokers without a replica of the topic have 0, which is too few where the limit is above.
-    holders = np.bincount(pairs.topic[alive[pairs.broker]], minlength=kinds)
+    holders = np.bincount(topic_of[alive[broker_of]], minlength=kinds)
     lacking = cluster.model_topics & (low > 0) & (holders < alive.sum())
-    bad = np.union1d(pairs.topic[excess > 0], np.flatnonzero(lacking))
+    bad = np.union1d(topic_of[excess > 0], np.flatnonzero(lacking))
     if not len(bad):
         return False, "", 0
     if (excess > 0).any() and excess.max() >= np.where(lacking, low, 0).max():
         place = int(np.argmax(excess))
-        topic, count, broker = int(pairs.topic[place]), int(pairs.count[place]), int(pairs.broker[place])
+        topic, count, broker = int(topic_of[place]), int(held[place]), int(broker_of[place])
     else:
         topic, count = int(np.argmax(np.where(lacking, low, 0))), 0
-        broker = int(
-            np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0]
-        )
+        broker = int(np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), broker_of[topic_of == topic]))[0])
     detail = (
         f"topic {topology.topics[topic]}: {plural(count, 'replica')} on broker {topology.ids[broker]}, "
         f"allowed {low[topic]:.0f} to {high[topic]:.0f}"
@@ -356,10 +354,6 @@ def _too_many(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
 def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict]:
     """Decide all 17 goals, in Cruise Control's order of priority."""
     replicas, leaders = cluster.sums.replicas.astype(np.float64), cluster.sums.leaders.astype(np.float64)
-    by_replicas, by_leaders = (
-        parameters.replica_count_balance_threshold,
-        parameters.leader_replica_count_balance_threshold,
-    )
     most, fewest = cluster.topology.rack_counts
     each: list[tuple[str, bool, Callable[[], Decision]]] = [
         ("RackAwareGoal", True, lambda: _racks(cluster.topology, most > 1)),
@@ -373,7 +367,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         (
             "ReplicaDistributionGoal",
             False,
-            lambda: _counts(cluster, replicas, by_replicas, " replicas"),
+            lambda: _counts(cluster, replicas, parameters.replica_count_balance_threshold, " replicas"),
         ),
         ("PotentialNwOutGoal", False, lambda: _potential(cluster, parameters)),
         ("DiskUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "DISK", " MB")),
@@ -388,7 +382,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         (
             "LeaderReplicaDistributionGoal",
             False,
-            lambda: _counts(cluster, leaders, by_leaders, " leaders"),
+            lambda: _counts(cluster, leaders, parameters.leader_replica_count_balance_threshold, " leaders"),
         ),
         ("LeaderBytesInDistributionGoal", False, lambda: _leader_in(cluster, parameters)),
     ]

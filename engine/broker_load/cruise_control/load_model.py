@@ -8,7 +8,8 @@ rounds only of the newest sampling intervals. See "Memory" in docs/models/broker
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from engine.broker_load.model.history import MOST_ROWS, History
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.rounds import BrokerRun, Round
-from engine.broker_load.model.topology import Floats, Ints, Topology
+from engine.broker_load.model.topology import Flags, Floats, Topology
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
@@ -92,13 +93,10 @@ class PastWindows:
     def _shown(self, until_ms: int | None) -> set[int]:
         """Return the moments of the newest window until ``until_ms``, and earlier ones as long as their samples are shown."""
         newest: set[int] = set()
-        left, window = self._rows, None
-        for moment in sorted(self._history.stamps, reverse=True):
-            if until_ms is not None and moment > until_ms:
-                continue
-            window = moment // self._window_ms if window is None else window
+        left = self._rows
+        for moment in sorted(one for one in self._history.stamps if until_ms is None or one <= until_ms)[::-1]:
             left -= self._history.at(moment).size
-            if left < 0 and moment // self._window_ms != window:
+            if left < 0 and moment // self._window_ms != max(newest, default=moment) // self._window_ms:
                 break
             newest.add(moment)
         return newest
@@ -174,11 +172,10 @@ class Model:
     """Everything computed from the inputs, as Cruise Control models it.
 
     ``traces``: what each window with rounds left behind, by index, in order of time. ``sums``: of the windows looked at.
-    ``rounds``: the newest ones, with their ``samples`` in order of time and the ``maps`` of their partitions to those of
-    ``topology``. ``finished``: samples among the inputs, by partition of the topology. ``synthetic``: no topology is known,
-    only leaders. ``messages`` [P]: messages per second in the windows used, by the growth of the logs that exporters report
-    (NaN unknown, None without any). ``shares`` [P]: the share of its topic's rates on its leader that a partition gets by
-    those messages (NaN: an even one); None where all are even.
+    ``rounds``: the newest ones, with their ``samples``, in order of time. ``finished``: samples among the inputs, by partition of
+    the topology. ``synthetic``: no topology is known, only leaders. ``messages`` [P]: messages per second in the windows used, by
+    the growth of the logs that exporters report (NaN unknown, None without any). ``shares`` [P]: the share of its topic's rates
+    on its leader that a partition gets by those messages (NaN: an even one); None where all are even.
     """
 
     history: History
@@ -188,7 +185,6 @@ class Model:
     sums: Mapping[int, WindowSums]
     rounds: tuple[Round, ...]
     samples: tuple[Samples, ...]
-    maps: tuple[Ints | None, ...]
     finished: Finished | None
     aggregate: Aggregate
     values: LeaderValues
@@ -223,25 +219,18 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     samples_given = inputs.table("finished_samples")
     if at_ms is not None:
         samples_given = samples_given.filter(pl.col("time_ms") <= at_ms)
-    synthetic = False
+    synthetic = past is None
     if past is None:
         if not samples_given.height:
             return None
-        past, synthetic = _without_topology(samples_given), True
+        past = _without_topology(samples_given)
     final = past.topology
     entries = inputs.table("capacity")
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
     # Cruise Control has separate settings for estimates in samples and in the model.
-    sampling_estimation = parameters.sampling_allow_cpu_capacity_estimation
-    cores = broker_capacity.resolve(entries, final, sampling_estimation, cpus).cores
-    of_topology: dict[Topology, Floats] = {}
-
-    def cores_of(one: Topology) -> Floats:
-        if one not in of_topology:
-            of_topology[one] = history.broker_cores(one.ids, final, cores)
-        return of_topology[one]
-
+    sampling = broker_capacity.resolve(entries, final, parameters.sampling_allow_cpu_capacity_estimation, cpus)
+    cores_of = functools.cache(lambda one: history.broker_cores(one.ids, final, sampling.cores))
     window_ms = parameters.window_ms
     windows_past = PastWindows(
         context, past, cores_of, at_ms, parameters.interval_ms, window_ms, parameters.windows, parameters.max_rows
@@ -256,7 +245,14 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     # The window before them may have served as neighbour of the oldest one.
     looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen
     sums = windows_past.sums(looked_at)
-    made = _windows(context, final, looked_at, sums, split, parameters.cpu_weights)
+    made = [
+        Window(
+            index, final.size, sums.get(index),
+            history.partition_map(final, sums[index].partitions) if index in sums else None,
+            parameters.cpu_weights, split.get(index),
+        )
+        for index in looked_at
+    ]  # fmt: skip
     before = made[-1] if len(made) > len(chosen) else None
     stand_in = at_ms is not None and chosen[:1] != [at_ms // window_ms]
     total = windows.aggregate(
@@ -281,31 +277,47 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     span = (min(ends) - window_ms, max(ends)) if ends else (0, 2**62)
     messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
     rounds = windows_past.rounds()
-    sampled = _samples(context, rounds, cores_of, parameters.cpu_weights)
-    # Many rounds share few topologies.
-    mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
-    maps = tuple(mapped[one.topology] for one in rounds)
+    taken = _samples(context, rounds, cores_of, parameters.cpu_weights)
     return Model(
-        past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster,
-        synthetic, at_ms, messages,
-    )  # fmt: skip
+        past,
+        final,
+        capacities,
+        traces,
+        sums,
+        rounds,
+        taken,
+        finished,
+        total,
+        leader,
+        cluster,
+        synthetic,
+        at_ms,
+        messages,
+    )
+
+
+def sampled(final: Topology, traces: Mapping[int, Trace], finished: Finished | None) -> tuple[Flags, SkipRules]:
+    """Return which partitions [P] have a sample in any round or among the ``finished`` ones, and the rule [P] that left each out
+    of the newest round."""
+    has, rule = np.zeros(final.size, np.bool_), np.where(final.leader >= 0, 2, 1).astype(np.int8)
+    for one in traces.values():
+        where = history.partition_map(one.partitions, final)
+        index = np.arange(final.size) if where is None else where
+        has[index[one.sampled & (index >= 0)]] = True
+        rule[index[index >= 0]] = one.rule[index >= 0]
+    if finished is not None:
+        has[finished.partition] = True
+    return has, rule
 
 
 def _unknown(
     final: Topology, traces: Mapping[int, Trace], finished: Finished | None
 ) -> tuple[dict[str, str], dict[int, str]]:
     """Return why loads are unknown, in words: by resource, where no series gives it; and by broker, for some only."""
-    sampled, rule = np.zeros(final.size, np.bool_), np.where(final.leader >= 0, 2, 1)
-    for one in traces.values():
-        where = history.partition_map(one.partitions, final)
-        index = np.arange(final.size) if where is None else where
-        sampled[index[one.sampled & (index >= 0)]] = True
-        rule[index[index >= 0]] = one.rule[index >= 0]
-    if finished is not None:
-        sampled[finished.partition] = True
+    has, rule = sampled(final, traces, finished)
     led = final.leader >= 0
-    left = led & ~sampled
-    if not sampled.any():
+    left = led & ~has
+    if not has.any():
         return dict.fromkeys(
             RESOURCES, LACKING[int(np.bincount(rule[led]).argmax()) if led.any() else min(final.size, 1)]
         ), {}
@@ -338,55 +350,21 @@ def leader_values(total: Aggregate) -> LeaderValues:
 
 def window_loads(total: Aggregate) -> Iterator[WindowLoad]:
     """Yield the load of every partition's leader in each window used."""
-    for place in range(len(total.windows)):
-        yield WindowLoad(
-            total.value(place, "cpu_usage"),
-            total.value(place, "leader_bytes_in"),
-            total.value(place, "leader_bytes_out"),
-            total.value(place, "replication_bytes_in_rate"),
-            total.value(place, "replication_bytes_out_rate"),
-        )
+    return ({name: total.value(place, name) for name in replica_loads.OF_WINDOW} for place in range(len(total.windows)))
 
 
 def _samples(context: Context, rounds: tuple[Round, ...], cores: Cores, weights: CpuWeights) -> tuple[Samples, ...]:
-    """Return the samples of each round."""
-    keys = {one: cores(one).tobytes() for one in dict.fromkeys(one.topology for one in rounds)}
-    stamps = {one: keys[one.topology] for one in rounds}
-    rules: Partials[Round, SkipRules] = context.memo.state("broker load skip rules", Partials)
-    rules.update(stamps, lambda changed: {one: samples.skip_rules(one, cores(one.topology)) for one in changed})
+    """Return the samples of each round, which keep the rows made of them."""
     partials: Partials[Round, Samples] = context.memo.state("broker load samples", Partials)
     partials.update(
-        {one: rules.revisions[one] for one in rounds},
+        {one: cores(one.topology).tobytes() for one in rounds},
         lambda changed: {
-            one: Samples(one, samples.cpu_split(one, cores(one.topology)).cpu(weights), rules[one]) for one in changed
+            one: Samples(one, samples.cpu_split(one, own).cpu(weights), samples.skip_rules(one, own))
+            for one, own in ((one, cores(one.topology)) for one in changed)
         },
         key=weights,
     )
     return tuple(partials.values())
-
-
-def _windows(
-    context: Context,
-    final: Topology,
-    indices: Sequence[int],
-    sums: Mapping[int, WindowSums],
-    finished: Mapping[int, Finished],
-    weights: CpuWeights,
-) -> list[Window]:
-    """Return the window of each of ``indices``, in that order."""
-
-    def make(changed: Collection[int]) -> dict[int, Window]:
-        made = {}
-        for index in changed:
-            mine = sums.get(index)
-            where = None if mine is None else history.partition_map(final, mine.partitions)
-            made[index] = Window(index, final.size, mine, where, weights, finished.get(index))
-        return made
-
-    partials: Partials[int, Window] = context.memo.state("broker load windows", Partials)
-    stamps = {index: (final, sums.get(index), finished.get(index)) for index in indices}
-    partials.update(stamps, make, key=weights)
-    return list(partials.values())
 
 
 def _finished(rows_given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:
@@ -413,11 +391,10 @@ def _split(finished: Finished | None, window_ms: int) -> dict[int, Finished]:
     if finished is None:
         return {}
     index = finished.time_ms // window_ms + 1
-    out = {}
-    for one in np.unique(index).tolist():
-        here = index == one
-        out[int(one)] = Finished(finished.partition[here], finished.time_ms[here], finished.values[:, here])
-    return out
+    return {
+        int(one): Finished(finished.partition[here], finished.time_ms[here], finished.values[:, here])
+        for one, here in ((one, index == one) for one in np.unique(index).tolist())
+    }
 
 
 def _without_topology(rows_given: pl.DataFrame) -> History:

@@ -5,6 +5,7 @@ See "Regression of CPU weights" in docs/models/broker-load.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ _NO_OUT = 10_000_000
 """Ratio class of observations without bytes out."""
 NAMES = {"a": "LEADER_BYTES_IN", "b": "LEADER_BYTES_OUT", "c": "FOLLOWER_BYTES_IN"}
 """Cruise Control's names of the coefficients."""
+Weights = tuple[float | None, float | None, float | None]
+"""Values of a, b and c, None where the data give none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +34,13 @@ class Training:
     """State of the training: coefficients in % CPU per KB/s (None: undetermined) with 95 % intervals, mean fill of the five
     fullest buckets, whether enough buckets are full, observations per bucket, and which observations [N] are stored."""
 
-    coefficients: tuple[float | None, float | None, float | None]
+    coefficients: Weights
     completeness: float
     trained: bool
     counts: dict[int, int]
     stored: Flags
-    low: tuple[float | None, ...]
-    high: tuple[float | None, ...]
+    low: Weights
+    high: Weights
 
 
 def bucket_of(cpu: Floats) -> npt.NDArray[np.int64]:
@@ -52,11 +55,10 @@ def train(observations: Observations) -> Training:
     """
     bucket = bucket_of(observations.cpu)
     stored = np.zeros(observations.size, np.bool_)
-    counts: dict[int, int] = {}
-    for number in np.unique(bucket).tolist():
-        members = np.flatnonzero(bucket == number)
-        counts[int(number)] = len(members)
-        stored[members[-REQUIRED:]] = True
+    numbers, sizes = np.unique(bucket, return_counts=True)
+    counts = dict(zip(numbers.tolist(), sizes.tolist(), strict=True))
+    for number in counts:
+        stored[np.flatnonzero(bucket == number)[-REQUIRED:]] = True
     fills = sorted((min(count, REQUIRED) / REQUIRED for count in counts.values()), reverse=True)[:BUCKETS]
     completeness = sum(fills) / BUCKETS
     trained = sum(1 for count in counts.values() if count >= REQUIRED) >= BUCKETS
@@ -76,14 +78,16 @@ def train(observations: Observations) -> Training:
     scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
     fit = np.linalg.lstsq(design / scale, latest.cpu, rcond=None)[0] / scale
     half = half_widths(design, latest.cpu - design @ fit)
-    values: list[float | None] = [None, None, None]
-    low: list[float | None] = [None, None, None]
-    high: list[float | None] = [None, None, None]
-    for place, column in enumerate(columns):
-        values[column] = float(fit[place])
-        if half is not None:
-            low[column], high[column] = float(fit[place] - half[place]), float(fit[place] + half[place])
-    return Training((values[0], values[1], values[2]), completeness, trained, counts, stored, tuple(low), tuple(high))
+    low, high = (
+        (nothing, nothing) if half is None else (of_columns(columns, fit - half), of_columns(columns, fit + half))
+    )
+    return Training(of_columns(columns, fit), completeness, trained, counts, stored, low, high)
+
+
+def of_columns(columns: Sequence[int], values: Floats) -> Weights:
+    """Return the ``values`` of ``columns`` of the design; None for the others."""
+    found = dict(zip(columns, values.tolist(), strict=True))
+    return found.get(0), found.get(1), found.get(2)
 
 
 def half_widths(design: Floats, residual: Floats) -> Floats | None:

@@ -5,7 +5,7 @@ See "Replica loads" in docs/models/broker-load.md. Source: ``MonitorUtils``, ``M
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -32,15 +32,11 @@ class LeaderValues:
         return LeaderValues(*(np.maximum(getattr(self, part.name), 0.0) for part in fields(self)))
 
 
-@dataclass(frozen=True, eq=False)
-class WindowLoad:
-    """[P] load of each partition's leader in one window: ``cpu`` in cores, the rest KB/s."""
-
-    cpu: Singles
-    bytes_in: Singles
-    bytes_out: Singles
-    replication_in: Singles
-    replication_out: Singles
+OF_WINDOW = (
+    "cpu_usage", "leader_bytes_in", "leader_bytes_out", "replication_bytes_in_rate", "replication_bytes_out_rate",
+)  # fmt: skip
+WindowLoad = Mapping[str, Singles]
+"""[P] load of each partition's leader in one window, by the names ``OF_WINDOW``: CPU in cores, the rest KB/s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +110,14 @@ def _follower_cpu(
     """
     after, before, count = np.zeros(len(followers)), np.zeros(len(late)), 0
     for one in windows:
+        usage, bytes_in, bytes_out, copied_in, copied_out = (one[name] for name in OF_WINDOW)
         count += 1
-        cpu = one.cpu * np.float32(100)
-        nw_in = np.add(one.bytes_in, one.replication_in, dtype=np.float64)
-        nw_out = np.multiply(one.bytes_in, followers, dtype=np.float64)
-        nw_out += one.bytes_out
+        cpu = usage * np.float32(100)
+        nw_in = np.add(bytes_in, copied_in, dtype=np.float64)
+        nw_out = np.multiply(bytes_in, followers, dtype=np.float64)
+        nw_out += bytes_out
         after += follower_cpu(weights, cpu, nw_in, nw_out)
         if len(late):
-            bare_out = np.add(one.bytes_out[late], one.replication_out[late], dtype=np.float64)
+            bare_out = np.add(bytes_out[late], copied_out[late], dtype=np.float64)
             before += follower_cpu(weights, cpu[late], nw_in[late], bare_out)
     return after / max(count, 1), before / max(count, 1)

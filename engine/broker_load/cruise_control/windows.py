@@ -199,25 +199,27 @@ class Window:
     where: Ints | None
     weights: CpuWeights
     finished: Finished | None = None
-    _known: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def count(self) -> Ints:
         """[P] number of samples."""
-        if "count" not in self._known:
-            count = np.zeros(self.size, np.int32) if self.sums is None else self._placed(self.sums.count)
-            if self.finished is not None:
-                count = count + np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
-            self._known["count"] = count
-        return self._known["count"]
+        count = np.zeros(self.size, np.int32) if self.sums is None else self._placed(self.sums.count)
+        if self.finished is None:
+            return count
+        return count + np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
 
     def total(self, name: str) -> Singles:
         """Return the sum [P] of the metric over the samples, in single precision; for the disk the sample that arrived last."""
-        if name not in self._known:
-            sums = self.sums
-            total = np.zeros(self.size, np.float32) if sums is None else self._placed(sums.total(name, self.weights))
-            self._known[name] = total if self.finished is None else self._with_finished(total.copy(), name)
-        return self._known[name]
+        sums, more = self.sums, self.finished
+        total = np.zeros(self.size, np.float32) if sums is None else self._placed(sums.total(name, self.weights))
+        if more is None:
+            return total
+        total, values = total.copy(), more.values[SAMPLE.index(name)]
+        if name == LATEST:
+            total[more.partition] = values  # later assignments win, so the sample that arrived last stays
+        else:
+            total += np.bincount(more.partition, weights=values, minlength=self.size)
+        return total
 
     def value(self, name: str) -> Singles:
         """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
@@ -234,15 +236,6 @@ class Window:
     def _placed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return ``values`` of the rounds' partitions by partition [P], 0 where the rounds have none."""
         return values if self.where is None else np.where(self.where >= 0, values[self.where], values.dtype.type(0))
-
-    def _with_finished(self, total: Singles, name: str) -> Singles:
-        assert self.finished is not None
-        values = self.finished.values[SAMPLE.index(name)]
-        if name == LATEST:
-            total[self.finished.partition] = values  # later assignments win, so the sample that arrived last stays
-        else:
-            total += np.bincount(self.finished.partition, weights=values, minlength=self.size)
-        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,10 +287,7 @@ class Aggregate:
 
     def mean(self, name: str) -> Floats:
         """Return the mean [P] over the windows, gaps counting as 0."""
-        total = np.zeros(self.size)
-        for value in self.series(name):
-            total += value
-        return total / max(len(self.windows), 1)
+        return sum(self.series(name), np.zeros(self.size)) / max(len(self.windows), 1)
 
     def latest(self, name: str) -> Floats:
         """Return the value [P] in the newest window, 0 without any."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -12,10 +14,16 @@ from engine.core.view import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
 """Answer, subject, value, number given, number derived, and what it is derived from."""
+Check = tuple[tuple[str, str, str], float | None, float | None, str, float]
+"""Answer, subject and value; number given, number derived, what it is derived from, and the absolute tolerance."""
 MODEL = "the model"
 """Basis of differences between an answer and the model."""
 _PRINTED = 0.006
 """Absolute tolerance: slightly more than half of the last decimal that the Python client prints."""
+_BOUNDS = (
+    ("pnw_out_kbs", max, "nw_out_kbs", "at least network out"),
+    ("leaders", min, "replicas", "at most the replicas"),
+)
 _RELATIVE = 1e-4
 """Relative tolerance: answers are in single precision and printed with few digits."""
 _ORDER = {"load": 0, "loadBeforeOptimization": 1, "loadAfterOptimization": 2, "kafka_cluster_state": 3}
@@ -30,17 +38,28 @@ SHARED = (
 def find(inputs: Inputs, ours: pl.DataFrame | None) -> list[Difference]:
     """Return all differences, sorted; ``ours`` are the model's rows of result table ``brokers``, None without loads."""
     answers, records = inputs.table("answer_brokers"), inputs.table("answer_partitions")
-    out: list[Difference] = []
-    if answers.height:
-        shown = one_per_broker(answers)
-        _rederive(answers, out)
-        _hosts(answers, inputs.table("answer_hosts"), out)
-        _directories(shown, directories(inputs, shown), out)
-        if ours is not None:
-            _against_model(shown, ours, out)
-        if records.height:
-            _against_records(answers, records, out)
-    return sorted(out)
+    if not answers.height:
+        return []
+    shown = one_per_broker(answers)
+    checks = itertools.chain(
+        _rederived(answers),
+        _hosts(answers, inputs.table("answer_hosts")),
+        _directories(shown, directories(inputs, shown)),
+        _against_model(shown, ours) if ours is not None else (),
+        _against_records(answers, records) if records.height else (),
+    )
+    return sorted(
+        (*place, float(stated), float(derived), basis)
+        for place, stated, derived, basis, absolute in checks
+        if stated is not None and derived is not None and _differ(stated, derived, absolute)
+    )
+
+
+def _differ(stated: float, derived: float, absolute: float) -> bool:
+    """Return whether two numbers differ by more than ``absolute`` and the relative tolerance."""
+    if math.isnan(stated) and math.isnan(derived):
+        return False
+    return not abs(stated - derived) <= absolute + _RELATIVE * max(abs(stated), abs(derived))
 
 
 def one_per_broker(answers: pl.DataFrame) -> pl.DataFrame:
@@ -60,42 +79,19 @@ def directories(inputs: Inputs, shown: pl.DataFrame) -> pl.DataFrame:
     return rows.join(shown.select("broker", "answer", "file"), on=["broker", "answer", "file"], maintain_order="left")
 
 
-def _compare(
-    out: list[Difference],
-    place: tuple[str, str, str],
-    stated: float | None,
-    derived: float | None,
-    basis: str,
-    absolute: float = _PRINTED,
-) -> None:
-    """Add a difference to ``out`` unless the numbers agree within ``absolute`` and the relative tolerance."""
-    if stated is None or derived is None or (math.isnan(stated) and math.isnan(derived)):
-        return
-    if not abs(stated - derived) <= absolute + _RELATIVE * max(abs(stated), abs(derived)):
-        out.append((*place, float(stated), float(derived), basis))
-
-
-def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
+def _rederived(answers: pl.DataFrame) -> Iterator[Check]:
     """Check percentages against loads and capacities, and that potential network out is never below network out."""
     for row in answers.iter_rows(named=True):
-        subject = f"broker {row['broker']}"
+        answer, subject = row["answer"], f"broker {row['broker']}"
         if row["disk_cap_mb"] and row["disk_mb"] is not None and row["state"] != "DEAD":
             derived = 100.0 * row["disk_mb"] / row["disk_cap_mb"]
-            _compare(out, (row["answer"], subject, "disk_pct"), row["disk_pct"], derived, "disk and its capacity")
-        if row["nw_out_kbs"] is not None and row["pnw_out_kbs"] is not None and row["pnw_out_kbs"] < row["nw_out_kbs"] * (
-            1 - _RELATIVE) - _PRINTED:  # fmt: skip
-            _compare(
-                out,
-                (row["answer"], subject, "pnw_out_kbs"),
-                row["pnw_out_kbs"],
-                row["nw_out_kbs"],
-                "at least network out",
-            )
-        if row["leaders"] is not None and row["replicas"] is not None and row["leaders"] > row["replicas"]:
-            _compare(out, (row["answer"], subject, "leaders"), row["leaders"], row["replicas"], "at most the replicas")
+            yield (answer, subject, "disk_pct"), row["disk_pct"], derived, "disk and its capacity", _PRINTED
+        for value, bound, of, basis in _BOUNDS:
+            if row[value] is not None and row[of] is not None:
+                yield (answer, subject, value), row[value], bound(row[value], row[of]), basis, _PRINTED
 
 
-def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
+def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame) -> Iterator[Check]:
     """Check that a host's numbers, also the CPU percentage, are the sums of its brokers'."""
     values = ("cpu_pct", "disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "leaders", "replicas")
     place = ["file", "answer", "host"]
@@ -105,13 +101,12 @@ def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) ->
     )
     both = hosts.unique(place, keep="first", maintain_order=True).join(sums, on=place, maintain_order="left")
     for row in both.iter_rows(named=True):
-        slack = _PRINTED * (row["_brokers"] + 1)
+        slack, subject = _PRINTED * (row["_brokers"] + 1), f"host {row['host']}"
         for value in values:
-            subject = (str(row["answer"]), f"host {row['host']}", value)
-            _compare(out, subject, row[value], row[f"_{value}"], "sum of its brokers", slack)
+            yield (str(row["answer"]), subject, value), row[value], row[f"_{value}"], "sum of its brokers", slack
 
 
-def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
+def _against_records(answers: pl.DataFrame, records: pl.DataFrame) -> Iterator[Check]:
     """Compare leader counts of ``load`` with ``partition_load``, if its records cover all leaders."""
     load = one_per_broker(answers.filter(pl.col("answer") == "load"))
     if not load.height or load["leaders"].null_count() or records.height < int(load["leaders"].sum()):
@@ -121,30 +116,27 @@ def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Dif
     for row in load.iter_rows(named=True):
         count, into = by.get(row["broker"], (0, 0.0))
         subject = f"broker {row['broker']}"
-        _compare(out, ("load", subject, "leaders"), row["leaders"], count, "partition_load")
-        _compare(out, ("load", subject, "leader_nw_in_kbs"), row["leader_nw_in_kbs"], into, "partition_load", 0.1)
+        yield ("load", subject, "leaders"), row["leaders"], count, "partition_load", _PRINTED
+        yield ("load", subject, "leader_nw_in_kbs"), row["leader_nw_in_kbs"], into, "partition_load", 0.1
 
 
-def _against_model(shown: pl.DataFrame, ours: pl.DataFrame, out: list[Difference]) -> None:
+def _against_model(shown: pl.DataFrame, ours: pl.DataFrame) -> Iterator[Check]:
     """Compare every shared number of a broker with the model's."""
     model = {row["broker"]: row for row in ours.iter_rows(named=True)}
     for row in shown.iter_rows(named=True):
-        mine = model.get(row["broker"])
-        if mine is None:
-            out.append((row["answer"], f"broker {row['broker']}", "broker", 1.0, 0.0, MODEL))
-            continue
-        for value in SHARED:
-            _compare(out, (row["answer"], f"broker {row['broker']}", value), row[value], mine[value], MODEL)
+        answer, subject, mine = row["answer"], f"broker {row['broker']}", model.get(row["broker"], {})
+        yield (answer, subject, "broker"), 1.0, float(bool(mine)), MODEL, _PRINTED
+        for value in SHARED if mine else ():
+            yield (answer, subject, value), row[value], mine[value], MODEL, _PRINTED
 
 
-def _directories(shown: pl.DataFrame, rows: pl.DataFrame, out: list[Difference]) -> None:
+def _directories(shown: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Check]:
     """Check that a broker's disk is the sum of its directories', unless one of them is dead."""
     sums = rows.group_by("broker").agg(pl.col("disk_mb").sum(), pl.col("error").is_not_null().any().alias("dead"))
     total = {broker: disk for broker, disk, dead in sums.iter_rows() if not dead}
     for row in shown.iter_rows(named=True):
-        if row["broker"] in total:
-            place = (row["answer"], f"broker {row['broker']}", "disk_mb")
-            _compare(out, place, row["disk_mb"], total[row["broker"]], "sum of its directories", 1.0)
+        place = (row["answer"], f"broker {row['broker']}", "disk_mb")
+        yield place, row["disk_mb"], total.get(row["broker"]), "sum of its directories", 1.0
 
 
 def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:

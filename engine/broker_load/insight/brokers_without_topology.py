@@ -85,7 +85,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     disk: dict[int, tuple[float | None, int | None]] = {broker: (size, None) for broker, size in whole_disks}
     disk |= {broker: (size, count) for broker, size, count in sizes.iter_rows()}
     hosts = {broker: names.get(host, host) for host, brokers in reversed(ids.items()) for broker in brokers}
-    out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
+    out: list[dict[str, object]] = []
     for broker in sorted({*rows["broker"].unique().to_list(), *disks["broker"].to_list()}):
         rates = [
             means.get((broker, total), summed.get((broker, topic)))
@@ -95,7 +95,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         sent = [rate for rate in (kbs[raw_metrics.OUT], kbs[raw_metrics.REPL_OUT]) if rate is not None]
         cpu = next((means[broker, metric] for metric in _CPU if (broker, metric) in means), None)
         size, count = disk.get(broker, (None, None))
-        row = {
+        row: dict[str, object] = {
             "broker": broker,
             "host": listed[broker].host if broker in listed else hosts.get(broker, ""),
             "rack": listed[broker].rack if broker in listed else None,
@@ -107,6 +107,5 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
             "measured_cpu_pct": None if cpu is None else cpu * 100,
             "source": "measured",
         }
-        for name, column in out.items():
-            column.append(row.get(name))
-    return BROKERS.sorted(BROKERS.frame(out))
+        out.append(row)
+    return BROKERS.sorted(BROKERS.frame({name: [row.get(name) for row in out] for name in BROKERS.schema}))

@@ -16,7 +16,7 @@ from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, Loads, follower_cpu
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model.measured import Measured, Observations, typical_cores
-from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, across, tally
+from engine.broker_load.model.topology import Floats, Ints, Topology, across, tally
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 
 
@@ -74,11 +74,8 @@ def factors(model: Model, many: Ints) -> Floats:
 
 def bounds(values: Mapping[str, Floats], many: Ints, factor: Floats) -> dict[str, Floats]:
     """Return bounds of ``values`` split over ``many`` partitions, 0 to the total, by names with _low and _high."""
-    found = {}
-    for name, value in values.items():
-        found[name.format("_low")] = np.where(many > 1, 0.0, value)
-        found[name.format("_high")] = value * factor
-    return found
+    least = {name.format("_low"): np.where(many > 1, 0.0, value) for name, value in values.items()}
+    return least | {name.format("_high"): value * factor for name, value in values.items()}
 
 
 def corrected(
@@ -100,14 +97,14 @@ def corrected(
     index = np.where(held, topology.replicas, 0)
     flow = np.broadcast_to(values.bytes_in[:, None], held.shape)
     fetching = follows & ~topology.offline_replicas
-    expected_in = _by_broker(index, np.where(fetching, flow, 0.0), fetching, brokers)
+    expected_in = tally(index[fetching], flow[fetching], brokers)
     sent = values.bytes_in * across(fetching)
-    expected_out = _by_broker(index, np.where(leads, sent[:, None], 0.0), leads, brokers)
+    expected_out = tally(index[leads], np.broadcast_to(sent[:, None], held.shape)[leads], brokers)
     in_scale, out_scale = _scale(measured.replication_in, expected_in), _scale(measured.replication_out, expected_out)
     follower_in = np.where(fetching, flow * in_scale[index], 0.0)
     leader_out = np.where(leads, values.bytes_out[:, None] + sent[:, None] * out_scale[index], 0.0)
     weight = np.where(leads, weights.a * values.bytes_in[:, None] + weights.b * leader_out, weights.c * follower_in)
-    whole = _by_broker(index, weight, held, brokers)
+    whole = tally(index[held], weight[held], brokers)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_weight = np.where(whole > 0, measured.cpu / whole, 0.0)
     cpu = np.where(np.isnan(measured.cpu)[index], static.cpu, weight * np.nan_to_num(per_weight)[index])
@@ -115,6 +112,8 @@ def corrected(
     if measured.sizes is not None:
         disk = np.where(held & ~np.isnan(measured.sizes), measured.sizes, disk)
     potential = np.where(led, leader_out.max(axis=1, initial=0.0), 0.0)
+    # As a follower, a leader keeps c·in / (a·in + b·out) of its own CPU, at most all of it.
+    kept = np.minimum(follower_cpu(weights, 1.0, values.bytes_in, potential), 1.0)
     return Loads(
         cpu=np.where(held, cpu, 0.0),
         disk=disk,
@@ -124,7 +123,7 @@ def corrected(
         leads=leads,
         potential=potential,
         follower_in=np.where(led, values.bytes_in, 0.0),
-        demoted=_demoted(topology, leads, cpu, weights, values, potential),
+        demoted=across(np.where(leads, cpu, 0.0)) * kept,
     )
 
 
@@ -156,28 +155,16 @@ def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
     """
     index = np.where(loads.held, topology.replicas, -1)
     # The last entry stands for -1, also without any broker.
-    whole = np.append(_by_broker(index, loads.cpu, loads.held, topology.brokers), 0.0)[index]
+    whole = np.append(tally(index[loads.held], loads.cpu[loads.held], topology.brokers), 0.0)[index]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(whole > 0, 1.0 - (whole - loads.cpu) / whole, 0.0)
     return np.where(loads.held, np.append(measured_cpu, 0.0)[index] * share, 0.0)
-
-
-def _by_broker(index: np.ndarray, value: Floats, held: Flags, brokers: int) -> Floats:
-    return tally(index[held], value[held], brokers)
 
 
 def _scale(reported: Floats, expected: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = reported / expected
     return np.where(np.isfinite(scale), scale, 1.0)
-
-
-def _demoted(
-    topology: Topology, leads: Flags, cpu: Floats, weights: CpuWeights, values: LeaderValues, out: Floats
-) -> Floats:
-    """Return the CPU that a leader keeps as a follower: its own times c·in / (a·in + b·out), at most all of it."""
-    own = across(np.where(leads, cpu, 0.0))
-    return np.asarray(own * np.minimum(follower_cpu(weights, 1.0, values.bytes_in, out), 1.0), np.float64)
 
 
 def cluster_in_mode(

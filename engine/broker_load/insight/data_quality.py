@@ -5,8 +5,7 @@ See "Data quality" in docs/models/broker-load.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import polars as pl
@@ -14,29 +13,26 @@ import polars as pl
 from engine.broker_load.cruise_control import samples
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
 from engine.broker_load.cruise_control.goals import over_capacity, usage
-from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model import history, ticks
-from engine.broker_load.model.topology import Flags, Floats, Longs
+from engine.broker_load.cruise_control.load_model import Model, sampled
+from engine.broker_load.model import ticks
+from engine.broker_load.model.topology import Flags, Floats, Longs, words_at
 from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
+from engine.core.units import plural
 from engine.core.view import Context, Finding, Inputs
 
 
 def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> list[str]:
     """Return per broker what deserves a look."""
     topology = cluster.topology
-    words: list[list[str]] = [[] for _ in range(topology.brokers)]
-    for resource in RESOURCES:
-        for index in np.flatnonzero(over_capacity(cluster, resource, parameters)).tolist():
-            words[index].append(f"over {resource}")
     heard = np.ones(topology.brokers, np.bool_)
     if model.rounds:
         last = model.rounds[-1]
         where = last.topology.index_of(topology.ids)
         heard = np.append(last.heard, False)[where] | (where < 0)
-    for index in np.flatnonzero(topology.alive & ~heard).tolist():
-        words[index].append("silent")
-    return [", ".join(each) for each in words]
+    over = [(over_capacity(cluster, resource, parameters), f"over {resource}") for resource in RESOURCES]
+    return words_at(topology.brokers, [*over, (topology.alive & ~heard, "silent")])
 
 
 def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
@@ -51,40 +47,31 @@ def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
 
 def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:
     """Return why the modelled CPU differs from the measured one, per broker."""
-    topology = cluster.topology
-    out = []
-    last = model.rounds[-1] if model.rounds else None
-    where = last.topology.index_of(topology.ids) if last is not None else None
+    topology, unknown = cluster.topology, np.isnan(residual)
     skipped = np.zeros(topology.brokers, np.int64)
-    if model.samples and model.maps[-1] is None and model.samples[-1].round.topology is topology:
+    silent = mixed = unsized = np.zeros(topology.brokers, np.bool_)
+    if model.rounds:
+        last = model.rounds[-1]
+        where = last.topology.index_of(topology.ids)
+        silent = unknown & topology.alive & np.isnan(model.measured.cpu)
+        both = (np.nan_to_num(each[raw_metrics.REPL_IN]) for each in (last.totals, last.reported))
+        fetched, reported = (np.append(each, 0.0) for each in both)
+        mixed, unsized = ((fetched == 0) & (reported > 0))[where], ~np.append(last.complete, True)[where]
+    if model.samples and model.samples[-1].round.topology is topology:
         bad = (model.samples[-1].rule > 0) & (topology.leader >= 0)
         skipped = np.bincount(topology.leader[bad], minlength=topology.brokers)
-    for index in range(topology.brokers):
-        value = residual[index]
-        if np.isnan(value):
-            no_cpu = last is not None and topology.alive[index] and np.isnan(model.measured.cpu[index])
-            out.append("no CPU reading" if no_cpu else "")
-            continue
-        if abs(value) < 0.05:
-            out.append("")
-            continue
-        reasons = []
-        if cluster is model.cluster:
-            place = int(where[index]) if where is not None else -1
-            if last is not None and place >= 0:
-                if np.nan_to_num(last.totals[2, place]) == 0 and np.nan_to_num(last.reported[2, place]) > 0:
-                    reasons.append("leaders get all of the CPU: Kafka publishes no replication rates per topic")
-                if not last.complete[place]:
-                    reasons.append("topics without sizes: broker totals kept as reported")
-            if cluster.sums.replicas[index] > cluster.sums.leaders[index]:
-                reasons.append("followers' CPU is derived from their leaders' brokers")
-        if skipped[index]:
-            led = f"{skipped[index]} led partition{'s' if skipped[index] > 1 else ''}"
-            reasons.append(f"{led} without a sample in the newest round")
-        if not reasons:
-            reasons.append("CPU that the weights do not explain")
-        out.append("; ".join(reasons))
-    return out
+    off = ~unknown & (np.abs(residual) >= 0.05)
+    own = off & (cluster is model.cluster)
+    marks: list[tuple[Flags, str | Callable[[int], str]]] = [
+        (silent, "no CPU reading"),
+        (own & mixed, "leaders get all of the CPU: Kafka publishes no replication rates per topic"),
+        (own & unsized, "topics without sizes: broker totals kept as reported"),
+        (own & (cluster.sums.replicas > cluster.sums.leaders), "followers' CPU is derived from their leaders' brokers"),
+        (off & (skipped > 0), lambda i: f"{plural(skipped[i], 'led partition')} without a sample in the newest round"),
+    ]
+    found = words_at(topology.brokers, marks, "; ")
+    other = np.where(off, "CPU that the weights do not explain", "").tolist()
+    return [text or rest for text, rest in zip(found, other, strict=True)]
 
 
 def breaches(
@@ -94,27 +81,19 @@ def breaches(
 
     ``counted`` [B]: brokers whose loads and capacities count on their hosts; ``judged`` [B]: brokers that are checked.
     """
-    words: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
-    for resource in RESOURCES:
-        found = usage(cluster, resource, sums.raw(resource), counted, parameters)
-        for index in np.flatnonzero(found.over & judged).tolist():
-            words[index].append(f"{resource} {100.0 * found.share[index]:.1f}%")
-    return [", ".join(each) for each in words]
+    found = {name: usage(cluster, name, sums.raw(name), counted, parameters) for name in RESOURCES}
 
+    def shares(name: str) -> Callable[[int], str]:
+        return lambda index: f"{name} {100.0 * found[name].share[index]:.1f}%"
 
-@dataclass(frozen=True, eq=False)
-class Tightest:
-    """The resource [B] of each broker nearest to (or furthest over) its capacity threshold, and the distance [B] in % of the
-    capacity; empty and NaN if unknown."""
-
-    resource: list[str]
-    headroom: Floats
+    return words_at(cluster.topology.brokers, ((one.over & judged, shares(name)) for name, one in found.items()))
 
 
 def tightest(
     cluster: Cluster, loads: Mapping[str, Floats], counted: Flags, parameters: BrokerLoadParameters
-) -> Tightest:
-    """Return the tightest resource of each counted, living broker under raw ``loads`` [B] by resource."""
+) -> tuple[list[str], Floats]:
+    """Return the resource [B] of each counted, living broker that is nearest to (or furthest over) its capacity threshold under
+    raw ``loads`` [B] by resource, and the distance [B] in % of the capacity; empty and NaN if unknown."""
     brokers = cluster.topology.brokers
     room, names = np.full(brokers, np.nan), np.full(brokers, "", dtype=object)
     for resource in RESOURCES:
@@ -123,7 +102,7 @@ def tightest(
         here[~(counted & cluster.topology.alive)] = np.nan
         nearer = ~np.isnan(here) & ~(room <= here)
         room, names = np.where(nearer, here, room), np.where(nearer, resource, names)
-    return Tightest(names.tolist(), room)
+    return names.tolist(), room
 
 
 STALE_INTERVALS = 3
@@ -133,24 +112,8 @@ STALE_INTERVALS = 3
 def skipped(model: Model) -> pl.DataFrame:
     """Return the partitions without a sample in any round or among the finished ones, with the newest round's rule."""
     topology = model.topology
-    has = np.zeros(topology.size, np.bool_)
-    rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
-    covered = np.zeros(topology.size, np.bool_)
-    for one in reversed(list(model.traces.values())):
-        where = history.partition_map(one.partitions, topology)
-        index = np.arange(topology.size) if where is None else where
-        keep = index >= 0
-        has[index[keep]] |= one.sampled[keep]
-        fresh = keep & ~covered[index]
-        rule[index[fresh]] = one.rule[fresh]
-        covered[index[keep]] = True
-        if has.all():
-            break
-    if model.finished is not None:
-        has[model.finished.partition] = True
+    has, rule = sampled(topology, model.traces, model.finished)
     rows = np.flatnonzero(~has)
-    if not model.traces and model.finished is not None:
-        rule[rows] = np.where(topology.leader[rows] >= 0, 2, 1)
     names = pl.Series("rule", list(samples.RULES), dtype=pl.String)
     return SKIPPED.frame(
         {
@@ -178,40 +141,35 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
         rows.append(("topic-collision", name, len(same), detail))
     if model.rounds:
         rows.extend(_broker_rows(model, interval_ms))
-    for index, guess in enumerate(model.capacities.estimated.tolist()):
-        if guess and topology.alive[index]:
-            cores = model.capacities.cores[index]
-            text = (
-                "capacity is the default entry's"
-                if model.capacities.file
-                else f"no capacity.json: {cores:g} core{'' if cores == 1 else 's'} assumed, disk and network capacity unknown"
-            )
-            rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
-    unknown = np.isnan(model.capacities.cores) & topology.alive
-    for index in np.flatnonzero(unknown).tolist():
-        text = "no entry of capacity.json applies: its percentages are unknown"
-        rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
-    who = model.history.identity
-    rows.extend(
-        ("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items()
-    )
-    rows.extend(
-        ("unmatched-host", host, 1, "no broker is known on this host; its metrics are unused") for host in who.unmatched
-    )
-    text = "several brokers are listed on this host and the scrape does not name its id"
-    rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
+
+    def each(brokers: Flags, kind: str, text: Callable[[int], str]) -> list[tuple[str, str, int, str]]:
+        chosen = np.flatnonzero(brokers & topology.alive).tolist()
+        return [(kind, f"broker {topology.ids[index]}", 1, text(index)) for index in chosen]
+
+    capacities, who = model.capacities, model.history.identity
+    rows += each(
+        capacities.estimated, "estimated-capacity",
+        lambda index: "capacity is the default entry's" if capacities.file
+        else f"no capacity.json: {capacities.cores[index]:g} core{'' if capacities.cores[index] == 1 else 's'} assumed, "
+        "disk and network capacity unknown",
+    )  # fmt: skip
+    text = "no entry of capacity.json applies: its percentages are unknown"
+    rows += each(np.isnan(capacities.cores), "unknown-capacity", lambda index: text)
     listed = inputs.table("broker_list")
     hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1)
-    rows.extend(
-        (
-            "shared-host",
-            host or "(no name)",
-            count,
-            f"{count} brokers on one host: CPU and network limits are the host's",
-        )
-        for host, count in hosts.iter_rows()
-    )
-    rows.extend(_missing(inputs, model, ticks.of(inputs, context)))
+    taken = {host: f"taken for broker {who.ids[host][0]} {how}" for host, how in who.guessed.items()}
+    doubled = "several brokers are listed on this host and the scrape does not name its id"
+    unused, limits = "no broker is known on this host; its metrics are unused", "CPU and network limits are the host's"
+    rows += [
+        *(("guessed-host", host, 1, how) for host, how in taken.items()),
+        *(("unmatched-host", host, 1, unused) for host in who.unmatched),
+        *(("duplicated-host", host, 1, doubled) for host in who.doubled),
+        *(
+            ("shared-host", host or "(no name)", count, f"{count} brokers on one host: {limits}")
+            for host, count in hosts.rows()
+        ),
+        *_missing(inputs, model, ticks.of(inputs, context)),
+    ]
     rows.sort()
     return LEDGER.frame(pl.DataFrame(rows, schema=LEDGER.schema, orient="row"))
 
@@ -269,13 +227,13 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
         )
         rows.append(("missing-topics", f"broker {final.topology.ids[index]}", count, text))
     if final.cpu_kind:
-        words = {
+        measured = {
             "reported": "the reporter's figure (process CPU load)",
             "node": "the whole machine's, from node_exporter",
             "process": "the broker process', divided by its cores",
             "container": "the broker container's, divided by the cores it may use",
         }
-        rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
+        rows.append(("cpu-measured", "all brokers", 1, f"CPU is {measured[final.cpu_kind]}"))
     silent = final.topology.alive & ~final.heard
     text = "no metrics in the newest interval"
     rows.extend(("silent-broker", f"broker {i}", 1, text) for i in final.topology.ids[silent].tolist())
@@ -284,26 +242,22 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
 
 def _missing(inputs: Inputs, model: Model, scraped: pl.DataFrame) -> list[tuple[str, str, int, str]]:
     """Return rows on missing files that would add something."""
-    rows: list[tuple[str, str, int, str]] = []
-
-    def note(what: str, adds: str) -> None:
-        rows.append(("missing-input", what, 1, adds))
-
-    if not model.capacities.file:
-        note("capacity.json", "would add capacities: percentages, capacity goals, balance limits")
-    if model.synthetic:
-        note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
-    elif model.history.unknown:
-        note("kafka-topics --describe", "would add the order of replicas and which are in sync, for failover")
-    if not scraped.height and not inputs.table("finished_samples").height:
-        note("scrapes", "would add loads; only placement is known")
-    elif scraped.height and not model.traces and scraped["counter"].any():
-        note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
-    elif scraped.height and not (scraped["sized"].any() or inputs.table("log_dir_sizes").height):
-        note(
-            "sizes",
+    sized = scraped["sized"].any() or inputs.table("log_dir_sizes").height
+    again = scraped.height and not model.traces and scraped["counter"].any()
+    alone = not scraped.height and not inputs.table("finished_samples").height
+    told = (
+        (not model.capacities.file, "capacity.json", "would add capacities: percentages, capacity goals, balance limits"),
+        (model.synthetic, "kafka-topics --describe", "would add followers, in-sync replicas, failover"),
+        (
+            not model.synthetic and model.history.unknown, "kafka-topics --describe",
+            "would add the order of replicas and which are in sync, for failover",
+        ),
+        (alone, "scrapes", "would add loads; only placement is known"),
+        (again, "a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own"),
+        (
+            scraped.height and not again and not sized, "sizes",
             "no partition sizes: Cruise Control skips every partition; kafka-log-dirs --describe would add them",
-        )
-    if not inputs.table("broker_list").height:
-        note("brokers.csv", "would add racks and which broker is on which host")
-    return rows
+        ),
+        (not inputs.table("broker_list").height, "brokers.csv", "would add racks and which broker is on which host"),
+    )  # fmt: skip
+    return [("missing-input", what, 1, adds) for missing, what, adds in told if missing]

@@ -272,29 +272,16 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """The survivor nearest to (or furthest over) a capacity threshold, in words, and its distance in % of the capacity; the
-    number of survivors over a threshold, and over one that they were not over before; whether all loads and capacities of the
-    survivors are known."""
-
-    worst: str
-    percent: float | None
-    over: int
-    newly_over: int
-    known: bool
-
-    def survivable(self, leaderless: int) -> bool | None:
-        """Whether the failure can be survived: no partition is ``leaderless`` and no survivor over a threshold; None: unknown."""
-        if leaderless or self.over:
-            return False
-        return True if self.known else None
-
-
 def headroom(
-    cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], parameters: BrokerLoadParameters
-) -> Headroom:
-    """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds."""
+    cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], leaderless: int, parameters: BrokerLoadParameters
+) -> dict[str, Any]:
+    """Return the columns on capacity of a failure that leaves partitions ``leaderless``: survivors' loads ``after_sums`` (by
+    resource) compared with the capacity thresholds.
+
+    How many survivors are over a threshold, and over one that they were not over before; the one nearest to (or furthest over)
+    one, in words, and its distance in % of the capacity; whether the failure can be survived (None: not all loads and capacities
+    are known).
+    """
     topology = cluster.topology
     survivors = topology.alive & ~failed
     now = {name: usage(cluster, name, after_sums[name], survivors, parameters) for name in RESOURCES}
@@ -302,23 +289,25 @@ def headroom(
     new = [found.over & ~over_capacity(cluster, name, parameters) for name, found in now.items()]
     over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (every, new))
     known = not (cluster.lacking or any(np.isnan(found.share[survivors]).any() for found in now.values()))
-    nearest = tightest(cluster, after_sums, survivors, parameters)
-    if np.isnan(nearest.headroom).all() or (cluster.lacking and not over):
-        return Headroom("", None, over, newly_over, known)
-    place = int(np.nanargmin(nearest.headroom))
-    worst = f"{nearest.resource[place]} of broker {topology.ids[place]}"
-    return Headroom(worst, float(nearest.headroom[place]), over, newly_over, known)
+    row: dict[str, Any] = {"over": over, "newly_over": newly_over, "worst": "", "headroom_pct": None}
+    row["survivable"] = False if leaderless or over else True if known else None
+    tightest_of, room = tightest(cluster, after_sums, survivors, parameters)
+    if not np.isnan(room).all() and (over or not cluster.lacking):
+        place = int(np.nanargmin(room))
+        row |= {"worst": f"{tightest_of[place]} of broker {topology.ids[place]}", "headroom_pct": float(room[place])}
+    return row
 
 
-def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> list[Headroom]:
-    """Return the headroom [B] of every single-broker failure."""
+def single_headroom(
+    cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters
+) -> list[dict[str, Any]]:
+    """Return what ``headroom`` does of every single-broker failure [B]."""
     before = {name: cluster.sums.raw(name) for name in RESOURCES}
     out = []
-    for down in range(cluster.topology.brokers):
-        failed = np.zeros(cluster.topology.brokers, np.bool_)
-        failed[down] = True
+    for down, leaderless in enumerate(failures.leaderless.tolist()):
+        failed = np.arange(cluster.topology.brokers) == down
         gained = {"CPU": before["CPU"] + failures.cpu[down], "NW_OUT": before["NW_OUT"] + failures.out[down]}
-        out.append(headroom(cluster, failed, before | gained, parameters))
+        out.append(headroom(cluster, failed, before | gained, leaderless, parameters))
     return out
 
 
@@ -373,18 +362,14 @@ def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]
     unknown = []
     for word in words:
         kind, _, name = word.partition(":")
-        if kind in ("rack", "host") and name:
-            names = topology.racks if kind == "rack" else topology.hosts
-            hits = [index for index, value in enumerate(names) if value == name]
-            hits = hits or [
-                index for index, value in enumerate(names)
-                if len(value) > len(name) and value.endswith(name) and value[-len(name) - 1] in "-_./"
-            ]  # fmt: skip
-        else:
-            number = word.removeprefix("broker:")
-            hits = []
-            if number.isascii() and number.isdecimal() and len(number) < 10:
-                hits = [index for index in topology.index_of([int(number)]).tolist() if index >= 0]
+        names = {"rack": topology.racks, "host": topology.hosts}.get(kind, ()) if name else ()
+        hits = [index for index, value in enumerate(names) if value == name] or [
+            index for index, value in enumerate(names)
+            if len(value) > len(name) and value.endswith(name) and value[-len(name) - 1] in "-_./"
+        ]  # fmt: skip
+        number = word.removeprefix("broker:")
+        if number.isascii() and number.isdecimal() and len(number) < 10:
+            hits = [index for index in topology.index_of([int(number)]).tolist() if index >= 0]
         if hits:
             chosen[hits] = True
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.regression import bucket_of, half_widths
+from engine.broker_load.cruise_control.regression import Weights, bucket_of, half_widths, of_columns
 from engine.broker_load.model.measured import Observations
 from engine.broker_load.model.topology import Flags, Floats
 
@@ -43,9 +43,9 @@ class Fit:
     intervals (from below not under 0); ``condition`` of the scaled design; ``held_out`` root mean square error in % on
     samples left out; ``chosen`` [N]; ``verdict`` in plain words; ``usable``: may be used as weights."""
 
-    coefficients: tuple[float | None, float | None, float | None]
-    low: tuple[float | None, ...]
-    high: tuple[float | None, ...]
+    coefficients: Weights
+    low: Weights
+    high: Weights
     condition: float | None
     held_out: float | None
     chosen: Flags
@@ -106,21 +106,17 @@ def fit(observations: Observations) -> Fit:
     lengths = np.sqrt((scaled**2).sum(axis=0))
     condition = float(np.linalg.cond(scaled / lengths))
     weights = non_negative(scaled, used.typical_cpu())
-    values: list[float | None] = [None, None, None]
-    low: list[float | None] = [None, None, None]
-    high: list[float | None] = [None, None, None]
     half = half_widths(scaled, used.typical_cpu() - scaled @ weights)
-    for place, column in enumerate(columns.tolist()):
-        values[column] = float(weights[place] / scale[column])
-        if half is not None:
-            low[column] = float(max(weights[place] - half[place], 0.0) / scale[column])
-            high[column] = float((weights[place] + half[place]) / scale[column])
+    low, high = (nothing, nothing) if half is None else (
+        of_columns(columns.tolist(), np.maximum(weights - half, 0.0) / scale[columns]),
+        of_columns(columns.tolist(), (weights + half) / scale[columns]),
+    )  # fmt: skip
     held_out = _held_out(clean, picked, scale, columns, weights)
     problem = _verdict(scaled, columns, weights, half, condition, used.typical_cpu())
     return Fit(
-        (values[0], values[1], values[2]),
-        tuple(low),
-        tuple(high),
+        of_columns(columns.tolist(), weights / scale[columns]),
+        low,
+        high,
         condition,
         held_out,
         chosen,
@@ -133,20 +129,14 @@ def _held_out(
     clean: Observations, picked: Flags, scale: Floats, columns: npt.NDArray[np.int64], weights: Floats
 ) -> float | None:
     """Return the error on samples that were not chosen; with few of them, five-fold cross-validation over the chosen ones."""
-    rest = clean.take(~picked)
-    if rest.size >= 20:
-        error = rest.typical_cpu() - (rest.design()[:, columns] / scale[columns]) @ weights
-        return float(np.sqrt(np.mean(error**2)))
-    used = clean.take(picked)
-    design = used.design()[:, columns] / scale[columns]
-    cpu = used.typical_cpu()
-    errors = []
-    for fold in range(5):
-        out = np.arange(used.size) % 5 == fold
-        if (~out).sum() <= len(columns) or not out.any():
-            return None
-        learned = non_negative(design[~out], cpu[~out])
-        errors.append((cpu[out] - design[out] @ learned) ** 2)
+    design, cpu = clean.design()[:, columns] / scale[columns], clean.typical_cpu()
+    if (~picked).sum() >= 20:
+        return float(np.sqrt(np.mean((cpu[~picked] - design[~picked] @ weights) ** 2)))
+    design, cpu = design[picked], cpu[picked]
+    folds = [np.arange(len(cpu)) % 5 == fold for fold in range(5)]
+    if any((~out).sum() <= len(columns) or not out.any() for out in folds):
+        return None
+    errors = [(cpu[out] - design[out] @ non_negative(design[~out], cpu[~out])) ** 2 for out in folds]
     return float(np.sqrt(np.mean(np.concatenate(errors))))
 
 
@@ -180,7 +170,7 @@ def _verdict(
     return f"{', '.join(vague)} cannot be told from 0 with these data" if vague else ""
 
 
-def predict(observations: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:
+def predict(observations: Observations, coefficients: Weights) -> Floats:
     """Return the CPU [N] in percent that the coefficients predict (a missing one counts 0)."""
     weights = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
     return np.asarray(observations.design() @ weights / observations.relative, np.float64)

@@ -56,16 +56,6 @@ def missing(topology: Topology) -> Flags:
     return topology.held & ~(topology.adding | topology.observers | topology.isr)
 
 
-def words(found: dict[str, Flags]) -> list[str]:
-    """Return the states [P] of each partition in words, worst first."""
-    size = len(next(iter(found.values())))
-    each: list[list[str]] = [[] for _ in range(size)]
-    for name, flags in found.items():
-        for row in np.flatnonzero(flags).tolist():
-            each[row].append(name)
-    return [", ".join(names) for names in each]
-
-
 def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
     """Return a finding for each state that partitions are in, worst first: how many, which, on which brokers, what to do."""
     told = []

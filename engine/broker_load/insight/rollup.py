@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -117,24 +116,25 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     directories = listed.select("broker", "log_dir", "error", pl.lit(True).alias("listed")).unique(
         ["broker", "log_dir"], keep="last", maintain_order=True
     )
-    rooms: dict[str, list[Any]] = {"broker": [], "log_dir": [], "capacity_mb": []}
-    for broker, text in zip(topology.ids.tolist(), capacities.log_dirs, strict=True):
-        for path, size in (json.loads(text) if text else {}).items():
-            rooms["broker"].append(broker)
-            rooms["log_dir"].append(path)
-            rooms["capacity_mb"].append(float(size))
+    rooms = [
+        (broker, path, float(size))
+        for broker, text in zip(topology.ids.tolist(), capacities.log_dirs, strict=True) if text
+        for path, size in json.loads(text).items()
+    ]  # fmt: skip
+    told = {broker for broker, _, _ in rooms}
     # A broker with one directory and one figure for its disk: that figure is the directory's.
     alone = directories.filter(pl.len().over("broker") == 1)
     whole = dict(zip(topology.ids.tolist(), capacities.disk.tolist(), strict=True))
-    for broker, path in alone.select("broker", "log_dir").iter_rows():
-        if broker not in rooms["broker"] and math.isfinite(whole.get(broker, math.nan)):
-            rooms["broker"].append(broker)
-            rooms["log_dir"].append(path)
-            rooms["capacity_mb"].append(whole[broker])
+    rooms += [
+        (broker, path, whole[broker])
+        for broker, path in alone.select("broker", "log_dir").iter_rows()
+        if broker not in told and math.isfinite(whole.get(broker, math.nan))
+    ]
     facts = cluster_facts.facts(inputs, at_ms)
-    if not (directories.height or rooms["broker"] or facts.height):
+    if not (directories.height or rooms or facts.height):
         return DIRECTORIES.empty()
-    room = pl.DataFrame(rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64})
+    schema = {"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64}
+    room = pl.DataFrame(rooms, schema=schema, orient="row")
     on = ["broker", "log_dir"]
     frame = directories.join(replicas, on=on, how="left").join(room, on=on, how="full", coalesce=True)
     # A directory listed without replicas is empty; one that no report lists is unknown.

@@ -77,7 +77,9 @@ _FEW = 3
 
 def find(inputs: Inputs, context: Context) -> list[Problem]:
     """Return a problem for every sign that the inputs describe more than one cluster, at most one per file and sign."""
-    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, ticks.of(inputs, context))]
+    # Lists and answers are not compared with each other: one may give names where the other gives addresses.
+    moved = [problem for name in ("broker_list", "answer_brokers") for problem in _moved(inputs, inputs.table(name))]
+    return [*_descriptions(inputs, context), *moved, *_scrapes(inputs, ticks.of(inputs, context))]
 
 
 def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
@@ -124,13 +126,8 @@ def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
     return ""
 
 
-def _hosts(inputs: Inputs) -> list[Problem]:
-    """Return problems of broker ids that lists and answers put on different hosts."""
-    # Lists and answers are not compared with each other: one may give names where the other gives addresses.
-    return [problem for name in ("broker_list", "answer_brokers") for problem in _moved(inputs, inputs.table(name))]
-
-
 def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
+    """Return problems of broker ids that the list or answer ``table`` puts on different hosts."""
     if not table.height:
         return []
     short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -33,24 +33,21 @@ def measure(
 
     ``sizes`` [P, R] by topology, newest first; ``cores`` [B], NaN unknown.
     """
-    total = final.brokers
-    parts = {name: (np.zeros(total), np.zeros(total, np.int32)) for name in ("cpu", "in", "out")}
+    sums, counts = np.zeros((2, 3, final.brokers))
     for run in past:
         own = history.broker_cores(run.ids, final, cores)
-        where = final.index_of(run.ids)
         with np.errstate(invalid="ignore", over="ignore"):
             cpu = _cpus(run, own) * own * 100.0
-        _pour(*parts["cpu"], where, cpu)
-        _pour(*parts["in"], where, run.replication_in)
-        _pour(*parts["out"], where, run.replication_out)
-    means = {name: _means(sums, counts) for name, (sums, counts) in parts.items()}
+        for row, values in enumerate((cpu, run.replication_in, run.replication_out)):
+            _pour(sums[row], counts[row], final.index_of(run.ids), values)
     found: Floats | None = None
     for topology, theirs in sizes:
         mine = theirs if topology is final else _match_sizes(topology, theirs, final)
         found = mine if found is None else np.where(np.isnan(found), mine, found)
         if not np.isnan(found[final.held]).any():
             break
-    return Measured(means["cpu"], means["in"], means["out"], found)
+    cpu, came_in, went_out = _means(sums, counts)
+    return Measured(cpu, came_in, went_out, found)
 
 
 def newest_sizes(rounds: Sequence[Round]) -> tuple[tuple[Topology, Floats], ...]:
@@ -70,7 +67,7 @@ def newest_sizes(rounds: Sequence[Round]) -> tuple[tuple[Topology, Floats], ...]
 
 def cpu_trend(windows: Sequence[Sequence[BrokerRun]], final: Topology, cores: Floats) -> list[list[float]]:
     """Return the measured CPU in % of each broker [B] by window, oldest first; windows without a reading are left out."""
-    sums, counts = np.zeros((len(windows), final.brokers)), np.zeros((len(windows), final.brokers))
+    sums, counts = np.zeros((2, len(windows), final.brokers))
     for row, past in enumerate(windows):
         for run in past:
             cpu = _cpus(run, history.broker_cores(run.ids, final, cores))
@@ -110,13 +107,10 @@ def _match_sizes(old: Topology, sizes: Floats, final: Topology) -> Floats:
     where = history.partition_map(old, final)
     index = np.arange(old.size, dtype=np.int32) if where is None else where
     rows = np.flatnonzero(index >= 0)
-    target = index[rows]
-    theirs = old.ids_of(old.replicas[rows])
-    mine = final.ids_of(final.replicas[target])
-    for column in range(mine.shape[1]):
-        for other in range(theirs.shape[1]):
-            same = (mine[:, column] == theirs[:, other]) & (mine[:, column] >= 0)
-            out[target[same], column] = sizes[rows[same], other]
+    theirs, mine = old.ids_of(old.replicas[rows]), final.ids_of(final.replicas[index[rows]])
+    for other in range(theirs.shape[1]):
+        here, column = np.nonzero((mine == theirs[:, other, None]) & (mine >= 0))
+        out[index[rows[here]], column] = sizes[rows[here], other]
     return out
 
 
@@ -140,9 +134,7 @@ class Observations:
 
     def take(self, which: npt.NDArray[np.int64] | Flags) -> Observations:
         """Return the observations at the places or flags ``which``."""
-        return Observations(
-            self.cpu[which], self.bytes_in[which], self.bytes_out[which], self.follower_in[which], self.relative[which]
-        )
+        return Observations(*(getattr(self, part.name)[which] for part in fields(self)))
 
     def design(self) -> Floats:
         """Return the regressors [N, 3]."""

@@ -117,9 +117,7 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
     own = topology.index_of(rows["broker"].to_numpy())
     rows = rows.with_columns(pl.Series("b", place * brokers + own)).filter(pl.Series(own >= 0))
     cpu = _cpu(rows.filter(pl.col("topic").is_null()), count, brokers)
-    reported = cpu.extra[:, list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
-    has_reported = cpu.present[:, list(raw_metrics.TOTALS)]
-
+    reported = cpu["extra"][:, list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
     is_size = (pl.col("metric") == raw_metrics.SIZE) & pl.col("partition").is_not_null()
     topic_rows = rows.filter(
         pl.col("topic").is_not_null() & (is_size | pl.col("metric").is_in(list(raw_metrics.TOPIC)))
@@ -127,7 +125,7 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
     codes, width = _topic_codes(topic_rows["topic"], topology)
     pair = topic_rows["b"].to_numpy() * width + codes
     of_size = (topic_rows["metric"] == raw_metrics.SIZE).to_numpy()
-    sizes = _sizes(pair[of_size], width, topic_rows.filter(pl.Series(of_size)), topology, count)
+    sized_pairs, sizes = _sizes(pair[of_size], width, topic_rows.filter(pl.Series(of_size)), topology, count)
     rated, values = _rates(pair[~of_size], topic_rows.filter(pl.Series(~of_size)))
 
     _, leader, topic, led = topology.groups
@@ -136,7 +134,7 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
     found, has_rate = _find(rated, wanted)
     rates = np.zeros((7, len(wanted)))
     rates[:, has_rate] = values[:, found[has_rate]] / np.tile(led, count)[has_rate]
-    sized = _find(sizes.pairs, wanted)[1]
+    sized = _find(sized_pairs, wanted)[1]
 
     # Topics that share a metric name count as one.
     every, shape = count * brokers, (count, brokers)
@@ -146,40 +144,24 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
     led_partitions = np.bincount(leaders, weights=np.tile(led, count), minlength=every)
     lost_partitions = np.bincount(leaders[~sized], weights=np.tile(led, count)[~sized], minlength=every)
     complete = (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
-    summed = _find(sizes.pairs, rated)[1]
+    summed = _find(sized_pairs, rated)[1]
     sums = np.stack([tally(rated[summed] // width, v[summed], every) for v in values]).reshape(7, *shape).swapaxes(0, 1)
-    replaced = (complete & (np.bincount(sizes.pairs // width, minlength=every) > 0)).reshape(shape)
+    replaced = (complete & (np.bincount(sized_pairs // width, minlength=every) > 0)).reshape(shape)
     heard = np.zeros(every, np.bool_)
     heard[rows["b"].unique().to_numpy()] = True
-    totals = np.where(replaced[:, None], sums, reported)
-    has_total = replaced[:, None] | has_reported
-    of_group = rates.reshape(7, count, len(leader)).swapaxes(0, 1)
-    sized, heard = sized.reshape(count, len(leader)), heard.reshape(shape)
-    complete, missing = complete.reshape(shape), lost_topics.astype(np.int32).reshape(shape)
-    return [
-        Round(
-            interval, int(times[n]), topology, of_group[n], totals[n], has_total[n], reported[n], cpu.cpu[n], cpu.has[n],
-            cpu.process[n], str(cpu.kinds[n]), sizes.matrix[n], sizes.nan[n], sized[n], heard[n], complete[n], missing[n],
-            sizes.disk[n], cpu.extra[n], cpu.present[n],
-        )
-        for n, interval in enumerate(intervals)
-    ]  # fmt: skip
+    by_round: dict[str, Any] = cpu | sizes | {
+        "interval": intervals, "time_ms": times.tolist(), "topology": [topology] * count, "reported": reported,
+        "rates": rates.reshape(7, count, len(leader)).swapaxes(0, 1), "totals": np.where(replaced[:, None], sums, reported),
+        "has_total": replaced[:, None] | cpu["present"][:, list(raw_metrics.TOTALS)],
+        "sized": sized.reshape(count, len(leader)), "heard": heard.reshape(shape), "complete": complete.reshape(shape),
+        "missing": lost_topics.astype(np.int32).reshape(shape),
+    }  # fmt: skip
+    return [Round(**{name: values[n] for name, values in by_round.items()}) for n in range(count)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Cpu:
-    """What brokers report about themselves in N rounds: fields of ``Round`` with N before their shape."""
-
-    cpu: Floats
-    has: Flags
-    process: Floats
-    kinds: npt.NDArray[Any]
-    extra: Floats
-    present: Flags
-
-
-def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> _Cpu:
-    """Return the mean of every broker-scope metric and each broker's CPU; a reported NaN is a value."""
+def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> dict[str, npt.NDArray[Any]]:
+    """Return the mean of every broker-scope metric and each broker's CPU, as fields of ``Round`` by round; a reported NaN is a
+    value."""
     at = rows["metric"].to_numpy().astype(np.int64) * (count * brokers) + rows["b"].to_numpy()
     records = np.bincount(at, minlength=_METRICS * count * brokers)
     sums = tally(at, rows["value"].to_numpy(), len(records))
@@ -203,8 +185,8 @@ def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> _Cpu:
         has |= take
         kinds = np.where((kinds == "") & take.any(axis=1), word, kinds)
     kinds = np.where((kinds == "") & (~np.isnan(process)).any(axis=1), "process", kinds)
-    known = len(raw_metrics.NAMES)
-    return _Cpu(cpu, has, process, kinds, wide[:known].swapaxes(0, 1), present[:known].swapaxes(0, 1))
+    extra, there = (values[: len(raw_metrics.NAMES)].swapaxes(0, 1) for values in (wide, present))
+    return {"cpu": cpu, "has_cpu": has, "process": process, "cpu_kind": kinds, "extra": extra, "present": there}
 
 
 _METRICS = 128
@@ -235,44 +217,28 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
     """Return the code of each topic name (dots as underscores), unknown topics after the topology's, and the number of codes."""
     # Few distinct names in many rows: only the distinct ones are compared with the topology's.
     distinct = names.unique(maintain_order=True)
-    dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
-    codes_by_name = {name: number for number, name in enumerate(topology.norm_names)}
-    codes: list[int] = []
-    extra: dict[str, int] = {}
-    for name in dotless:
-        code = codes_by_name.get(name)
-        if code is None:
-            code = extra.setdefault(name, len(codes_by_name) + len(extra))
-        codes.append(code)
-    table = pl.DataFrame({"topic": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
+    dotless = distinct.str.replace_all(".", "_", literal=True)
+    every = pl.concat([pl.Series(topology.norm_names, dtype=pl.String), dotless]).unique(maintain_order=True)
+    codes = dotless.cast(pl.Enum(every)).to_physical().cast(pl.Int64)
+    table = pl.DataFrame({"topic": distinct, "code": codes})
     joined = names.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
-    return joined["code"].to_numpy(), max(len(codes_by_name) + len(extra), 1)
+    return joined["code"].to_numpy(), max(len(every), 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sizes:
-    """Of N rounds: ``matrix`` [N, P, R] MB of each replica as its broker reported it, NaN where it did not; ``nan`` per round
-    flat positions in it where NaN is what was reported; ``pairs`` of broker and topic with a size, sorted; ``disk`` [N, B] MB
-    of all sizes a broker reported, also of partitions that the topology does not know."""
-
-    matrix: Floats
-    nan: list[Longs]
-    pairs: Longs
-    disk: Floats
-
-
-def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, count: int) -> _Sizes:
+def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, count: int) -> tuple[Longs, dict[str, Any]]:
     """Match reported sizes with replicas: the strictly newest size counts, of equally new ones the first.
 
-    ``pair`` of broker and topic of each of ``rows``: index of the broker in its round times ``width``, and topic code.
+    Returns the pairs of broker and topic with a size, sorted, and fields of ``Round`` by round: ``disk`` is of all sizes a broker
+    reported, also of partitions that the topology does not know. ``pair`` of broker and topic of each of ``rows``: index of the
+    broker in its round times ``width``, and topic code.
     """
     matrix = np.full((count, *topology.replicas.shape), np.nan)
     time, partition, value = (rows[name].to_numpy() for name in ("time_ms", "partition", "value"))
     if len(time) and (time != time[0]).any():
         newest = np.argsort(-time, kind="stable")
         pair, partition, value = pair[newest], partition[newest], value[newest]
-    slots = topology.slots
-    numbers, theirs = partition.astype(np.int64), slots.partition.astype(np.int64)
+    brokers, codes, partitions, slots = topology.slots
+    numbers, theirs = partition.astype(np.int64), partitions.astype(np.int64)
     span = int(max(numbers.max(initial=0), theirs.max(initial=0))) + 1
     if count * topology.brokers * width * span >= 2**63:  # only absurd partition numbers in a file get here
         _, ranks = np.unique(np.concatenate([numbers, theirs]), return_inverse=True)
@@ -283,15 +249,16 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, coun
     first = np.append(True, key[1:] != key[:-1])[: len(key)]
     key, megabytes = key[first], value[order[first]] * raw_metrics.MB
     found = key // span
-    replica = (slots.broker.astype(np.int64) * width + slots.code) * span + theirs
+    replica = (brokers.astype(np.int64) * width + codes) * span + theirs
     step = topology.brokers * width * span
     nan = []
     for n in range(count):
         place, known = _find(key, replica + n * step)
-        matrix[n].ravel()[slots.slot[known]] = megabytes[place[known]]
-        nan.append(slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else slots.slot[:0])
+        matrix[n].ravel()[slots[known]] = megabytes[place[known]]
+        nan.append(slots[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else slots[:0])
     disk = tally(found // width, megabytes, count * topology.brokers).reshape(count, topology.brokers)
-    return _Sizes(matrix, nan, found[np.append(True, found[1:] != found[:-1])[: len(found)]], disk)
+    pairs = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+    return pairs, {"size": matrix, "nan_sizes": nan, "disk": disk}
 
 
 @dataclass(frozen=True, eq=False)

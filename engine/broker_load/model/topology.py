@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -37,20 +37,23 @@ def across(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def any_of(flags: Flags) -> Flags:
-    """Return flags [P]: any flag in the row of ``flags`` [P, R] is set. Column by column, as in ``across``."""
-    any_set = flags[:, 0].copy()
-    for column in range(1, flags.shape[1]):
-        any_set |= flags[:, column]
-    return any_set
+    """Return flags [P]: any flag in the row of ``flags`` [P, R] is set."""
+    return np.asarray(across(flags) > 0, np.bool_)
+
+
+def words_at(size: int, marks: Iterable[tuple[Flags, str | Callable[[int], str]]], between: str = ", ") -> list[str]:
+    """Return for each of ``size`` places the words of the ``marks`` set there, in their order: flags [``size``] and what they
+    mean, in words or as a function of the place."""
+    said: list[list[str]] = [[] for _ in range(size)]
+    for flags, word in marks:
+        for place in np.flatnonzero(flags).tolist():
+            said[place].append(word if isinstance(word, str) else word(place))
+    return [between.join(each) for each in said]
 
 
 def first_of(flags: Flags) -> Longs:
     """Return the position [P] of the first flag set in each row of ``flags`` [P, R], 0 without one."""
-    place = np.zeros(len(flags), np.int64)
-    for column in range(flags.shape[1] - 1, 0, -1):
-        place[flags[:, column]] = column
-    place[flags[:, 0]] = 0
-    return place
+    return flags.argmax(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +64,6 @@ class Broker:
     rack: str | None
     alive: bool
     listed: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Slots:
-    """N replicas: ``broker`` index, topic ``code``, ``partition`` and ``slot``, its place in a flat [P, R] array.
-
-    Topics whose names differ only in dots and underscores share a code, and so a reported size.
-    """
-
-    broker: Ints
-    code: Ints
-    partition: Ints
-    slot: Longs
-
-
-@dataclass(frozen=True, eq=False)
-class TopicCounts:
-    """N pairs of a topic and a broker that holds replicas of it: ``topic`` and ``broker`` indices and ``count``."""
-
-    topic: Longs
-    broker: Longs
-    count: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,22 +165,26 @@ class Topology(Partitions):
         return pl.Series("topic", list(self.topics), dtype=pl.String).gather(self.topic)
 
     @cached_property
-    def slots(self) -> Slots:
-        """The place of each replica, sorted by broker, topic code and partition."""
+    def slots(self) -> tuple[Ints, Ints, Ints, Longs]:
+        """[N] broker index, topic code, partition and place in a flat [P, R] array of each of N replicas, sorted in this order.
+
+        Topics whose names differ only in dots and underscores share a code, and so a reported size.
+        """
         rows, _ = np.nonzero(self.held)
         broker, partition = self.replicas[self.held], self.partition[rows]
         code = self.norm[self.topic[rows]]
         order = np.lexsort((partition, code, broker))
-        return Slots(broker[order], code[order], partition[order], np.flatnonzero(self.held)[order])
+        return broker[order], code[order], partition[order], np.flatnonzero(self.held)[order]
 
     @cached_property
-    def topic_counts(self) -> TopicCounts:
-        """Number of replicas of each topic on each broker that holds some; partitions with a leader only."""
+    def topic_counts(self) -> tuple[Longs, Longs, Ints]:
+        """[N] topic and broker indices, and the number of replicas of the topic on the broker, of the N pairs with some;
+        partitions with a leader only."""
         rows, columns = np.nonzero(self.whole & (self.leader >= 0)[:, None])
         pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
         names, counts = np.unique(pair, return_counts=True)
         width = max(self.brokers, 1)
-        return TopicCounts(names // width, names % width, counts.astype(np.int32))
+        return names // width, names % width, counts.astype(np.int32)
 
     @cached_property
     def machines(self) -> tuple[int, Ints]:
@@ -241,18 +226,14 @@ class Topology(Partitions):
 
     def partition_lists(self, flags: Flags | None = None) -> pl.Series:
         """Return lists [P] of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
-        wanted = self.held if flags is None else flags & self.held
-        return _lists(self.ids_of(self.replicas)[wanted], np.count_nonzero(wanted, axis=1))
+        ids = self.ids_of(self.replicas if flags is None else np.where(flags, self.replicas, -1))
+        lists = pl.Series(ids, dtype=pl.Array(pl.Int32, ids.shape[1])).cast(pl.List(pl.Int32))
+        return lists.list.eval(pl.element().filter(pl.element() >= 0))
 
     @cached_property
     def replica_lists(self) -> pl.Series:
         """[P] lists of the broker ids of all replicas."""
         return self.partition_lists()
-
-    @cached_property
-    def in_sync_lists(self) -> pl.Series:
-        """[P] lists of the broker ids in sync."""
-        return self.partition_lists(self.isr)
 
     @cached_property
     def rack_counts(self) -> tuple[Ints, Ints]:
@@ -280,11 +261,7 @@ class Topology(Partitions):
 
     def same(self, other: Topology) -> bool:
         """Return whether ``other`` is equal in every respect."""
-        for field_ in fields(self):
-            mine, theirs = getattr(self, field_.name), getattr(other, field_.name)
-            if not (np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs):
-                return False
-        return True
+        return all(np.array_equal(getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
 
     def spread(self, flags: Flags) -> Flags:
         """Return the flag of each replica's broker [P, R] from ``flags`` [B]; False without a replica."""
@@ -316,39 +293,12 @@ class Topology(Partitions):
         return self.held & (self.offline | ~self.spread(self.alive))
 
 
-def _lists(values: Ints, lengths: Longs) -> pl.Series:
-    """Cut ``values`` into lists of ``lengths``; all lists of one length are cut at once."""
-    starts = np.cumsum(lengths) - lengths
-    pieces, order = [pl.Series([], dtype=pl.List(pl.Int32))], [np.empty(0, np.int64)]
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        if length:
-            cut = np.ascontiguousarray(values[starts[rows][:, None] + np.arange(length)], np.int32)
-            pieces.append(pl.Series(cut).cast(pl.List(pl.Int32)))
-        else:
-            pieces.append(pl.Series([[]], dtype=pl.List(pl.Int32)).new_from_index(0, len(rows)))
-        order.append(rows)
-    back = np.empty(len(lengths), np.int64)
-    back[np.concatenate(order)] = np.arange(len(lengths))
-    whole = pl.concat(pieces)
-    return whole if len(pieces) == 2 else whole.gather(back)
-
-
 def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:
     """Return one row per topic and partition of input table ``topology``: the newest not after ``until_ms``, else the
     oldest. Sorted by topic and partition."""
     if not rows.height:
         return rows
-    rows = rows.with_row_index("_order")
-    late = pl.col("time_ms") > until_ms if until_ms is not None else pl.lit(False)
-    # Usable rows first; among them the newest (last given wins a tie), among the late ones the oldest.
-    rank = pl.when(late).then(pl.col("time_ms")).otherwise(-pl.col("time_ms"))
-    return (
-        rows.with_columns(late.alias("_late"), rank.alias("_rank"))
-        .sort(["topic", "partition", "_late", "_rank", "_order"], descending=[False, False, False, False, True])
-        .unique(["topic", "partition"], keep="first", maintain_order=True)
-        .drop("_order", "_late", "_rank")
-    )
+    return next(frame for _, frame in newest_at(rows, [2**62 if until_ms is None else until_ms]))
 
 
 def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -390,21 +340,17 @@ def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
 
 
 def _dense(lists: pl.Series, width: int) -> Ints:
-    lengths = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
-    dense = np.full((len(lengths), max(width, 1)), -1, np.int32)
-    flat = lists.drop_nulls().explode(empty_as_null=False).to_numpy() if lengths.sum() else np.empty(0, np.int32)
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    columns = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    dense[rows, columns] = flat
-    return dense
+    """Return ``lists`` as rows [P, ``width``], filled up with -1."""
+    none = pl.Series([[-1] * width], dtype=pl.List(pl.Int32))
+    padded = pl.select(
+        pl.lit(lists).fill_null(pl.lit([], pl.List(pl.Int32))).list.concat(none).list.head(width)
+    ).to_series()
+    return padded.explode(empty_as_null=False).to_numpy().reshape(len(lists), width)
 
 
 def _among(replicas: Ints, lists: pl.Series) -> Flags:
-    width = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
     among = np.zeros(replicas.shape, np.bool_)
-    if not width:
-        return among
-    named = _dense(lists, width)
+    named = _dense(lists, int(lists.list.len().max() or 0))  # type: ignore[arg-type]
     for column in range(named.shape[1]):
         among |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
     return among & (replicas >= 0)
@@ -459,22 +405,11 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
     active |= set(np.unique(replicas_ids[told]).tolist())
     who = _identify(np.unique(replicas_ids[replicas_ids >= 0]), known, active | heard)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
-    codes = (
-        rows["topic"]
-        .to_frame()
-        .join(
-            pl.DataFrame({"topic": names, "code": np.arange(len(names), dtype=np.int32)}),
-            on="topic",
-            how="left",
-            maintain_order="left",
-        )["code"]
-    )
     dotless = names.str.replace_all(".", "_", literal=True)
     norm_names = dotless.unique().sort()
-    place = {name: number for number, name in enumerate(norm_names.to_list())}
     empty = Topology(
         topics=tuple(names.to_list()),
-        topic=codes.to_numpy().astype(np.int32),
+        topic=rows["topic"].cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int32),
         partition=rows["partition"].to_numpy().astype(np.int32),
         leader=leader_ids,
         replicas=replicas_ids,
@@ -489,7 +424,7 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
         **who,
-        norm=np.array([place[name] for name in dotless.to_list()], np.int32),
+        norm=dotless.cast(pl.Enum(norm_names)).to_physical().to_numpy().astype(np.int32),
         norm_names=tuple(norm_names.to_list()),
     )
     leader = empty.index_of(leader_ids)

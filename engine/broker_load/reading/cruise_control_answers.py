@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from engine.broker_load.reading.fields import file_time, id_list, integer, number, text_of, word
@@ -40,6 +41,11 @@ FIELDS = {
 }
 
 
+_COUNTS = {"leaders": "LeaderReplicas", "replicas": "Replicas"}
+_STATE_COUNTS = {"broker": "BrokerId", "leaders": "LeaderCountByBrokerId", "replicas": "ReplicaCountByBrokerId"}
+_LOADS = {"cpu": "cpu", "disk": "disk", "nw_in": "networkInbound", "nw_out": "networkOutbound", "msg_in": "msg_in"}
+_REPLICAS = {"replicas": "replicas", "isr": "in-sync", "offline": "offline"}
+"""Our columns, and Cruise Control's keys for them."""
 _STATES = frozenset({"ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"})
 
 
@@ -54,6 +60,7 @@ class AnswerRows:
         self.time = file_time(source)
         self.tables: dict[str, dict[str, list[Any]]] = {t.name: {c.name: [] for c in t.columns} for t in TABLES}
         self.problems: list[Problem] = []
+        self.listed: set[tuple[str, int]] = set()
         self.bad = 0
         self.bad_line: int | None = None
 
@@ -77,80 +84,71 @@ class AnswerRows:
         return Reading(rows=dict(filled), problems=self.problems, consumed=size)
 
     def broker(self, answer: str, item: Any, is_host: bool = False, line: int | None = None) -> None:
-        """Add a broker or host row with Cruise Control's JSON keys (values may be texts with thousands separators)."""
-        if not isinstance(item, dict):
+        """Add a broker or host row with Cruise Control's JSON keys (values may be texts with thousands separators), and the log
+        directories of a broker: the load of each, or the word that marks it dead."""
+        item = as_map(item)
+        state = word(item.get("BrokerState"))
+        row: dict[str, Any] = {
+            "answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack")),
+            "broker": integer(item.get("Broker")), "state": state if state in _STATES else None,
+        }  # fmt: skip
+        if row["host" if is_host else "broker"] in (None, ""):
             return self.wrong(line)
-        row: dict[str, Any] = {"answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack"))}
-        if is_host and not row["host"]:
-            return self.wrong(line)
-        if not is_host:
-            broker, state = integer(item.get("Broker")), word(item.get("BrokerState"))
-            if broker is None:
-                return self.wrong(line)
-            row |= {"broker": broker, "state": state if state in _STATES else None}
         for theirs, ours in FIELDS.items():
             if theirs in item:
-                value = number(item[theirs])
-                if value is None:
+                row[ours] = number(item[theirs])
+                if row[ours] is None:
                     self.wrong(line)
                 elif ours in ("leaders", "replicas"):
-                    row[ours] = int(value) if 0 <= value < 2**53 else None
-                else:
-                    row[ours] = value
+                    row[ours] = int(row[ours]) if 0 <= row[ours] < 2**53 else None
         self.add(ANSWER_HOSTS if is_host else ANSWER_BROKERS, row)
-        if not is_host:
-            for folder, content in as_map(item.get("DiskState")).items():
-                self.directory(answer, row["broker"], folder, content)
+        for folder, content in as_map(None if is_host else item.get("DiskState")).items():
+            load = as_map(content)
+            found = {
+                "disk_mb": number(load.get("DiskMB")),
+                "disk_pct": number(load.get("DiskPct")),
+                "error": word(content),
+            }
+            found |= {ours: integer(load.get(f"Num{theirs}")) for ours, theirs in _COUNTS.items()}
+            if found["error"] is None and found["disk_mb"] is None:
+                self.wrong()
+            else:
+                self.add(ANSWER_DIRS, {"answer": answer, "broker": row["broker"], "log_dir": clean(folder)} | found)
         return None
 
-    def counts(self, broker: int | None, leaders: int | None, replicas: int | None) -> None:
+    def counts(self, item: dict[str, Any], line: int | None = None) -> None:
         """Add a broker of ``kafka_cluster_state`` with its replica counts."""
-        row = {"answer": "kafka_cluster_state", "broker": broker, "leaders": leaders, "replicas": replicas}
-        self.add(ANSWER_BROKERS, row)
-
-    def directory(self, answer: str, broker: int, folder: str, content: Any) -> None:
-        """Add a log directory of a broker: its load, or the word that marks it dead."""
-        row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
-        if isinstance(content, str):
-            row["error"] = clean(content)
-        elif isinstance(content, dict):
-            row |= {"disk_mb": number(content.get("DiskMB")), "disk_pct": number(content.get("DiskPct"))}
-            row["leaders"], row["replicas"] = (integer(content.get(k)) for k in ("NumLeaderReplicas", "NumReplicas"))
-        if row.get("error") is None and row.get("disk_mb") is None:
-            self.wrong()
-        else:
-            self.add(ANSWER_DIRS, row)
+        row = {ours: integer(item.get(theirs)) for ours, theirs in _STATE_COUNTS.items()}
+        if row["broker"] is None:
+            return self.wrong(line)
+        return self.add(ANSWER_BROKERS, {"answer": "kafka_cluster_state"} | row)
 
     def partition(self, item: Any, line: int | None = None) -> None:
         """Add a record of ``partition_load``."""
-        topic = item.get("topic") if isinstance(item, dict) else None
-        if not isinstance(topic, str) or not topic:
+        row = _placed(item, 0) | {"followers": id_list(as_map(item).get("followers"))}
+        row |= {ours: number(as_map(item).get(theirs)) for ours, theirs in _LOADS.items()}
+        if None in row.values():
             return self.wrong(line)
-        partition, leader = integer(item.get("partition")), integer(item.get("leader"))
-        followers = id_list(item.get("followers"))
-        names = ("cpu", "disk", "networkInbound", "networkOutbound", "msg_in")
-        values = [number(item.get(name)) for name in names]
-        if partition is None or leader is None or followers is None or any(value is None for value in values):
-            return self.wrong(line)
-        row = {"topic": clean(topic), "partition": partition, "leader": leader, "followers": followers}
-        self.add(ANSWER_PARTITIONS, row | dict(zip(("cpu", "disk", "nw_in", "nw_out", "msg_in"), values, strict=True)))
-        return None
+        return self.add(ANSWER_PARTITIONS, row)
 
     def placement(self, item: Any, line: int | None = None) -> None:
-        """Add a partition of ``kafka_cluster_state`` as a row of topology."""
-        topic = item.get("topic") if isinstance(item, dict) else None
-        if not isinstance(topic, str) or not topic:
+        """Add a partition of ``kafka_cluster_state`` as a row of topology; listed again, it is skipped."""
+        row, lists = _placed(item, -1), {ours: as_map(item).get(theirs) for ours, theirs in _REPLICAS.items()}
+        replicas, in_sync, offline = (id_list(ids) for ids in lists.values())
+        if None not in row.values() and (row["topic"], row["partition"]) in self.listed:
+            return None
+        self.listed.add((row["topic"], row["partition"]))
+        if None in row.values() or not replicas or in_sync is None or not {*in_sync, row["leader"]} <= {*replicas, -1}:
             return self.wrong(line)
-        partition, leader = integer(item.get("partition")), integer(item.get("leader"), low=-1)
-        replicas, in_sync = id_list(item.get("replicas")), id_list(item.get("in-sync"))
-        if partition is None or leader is None or not replicas or in_sync is None or not set(in_sync) <= set(replicas):
-            return self.wrong(line)
-        if leader >= 0 and leader not in replicas:
-            return self.wrong(line)
-        row = {"time_ms": self.time, "topic": clean(topic), "partition": partition, "leader": leader}
-        row |= {"replicas": replicas, "isr": in_sync, "offline": id_list(item.get("offline")) or []}
-        self.add(TOPOLOGY, row | {"min_isr": integer(item.get("min-isr"))})
-        return None
+        row |= {"replicas": replicas, "isr": in_sync, "offline": offline or [], "min_isr": integer(item.get("min-isr"))}
+        return self.add(TOPOLOGY, row | {"time_ms": self.time})
+
+
+def _placed(item: Any, low: int) -> dict[str, Any]:
+    """Return topic, partition and leader (not below ``low``) of a record, each None where the record has none."""
+    found = as_map(item)
+    leader = integer(found.get("leader"), low)
+    return {"topic": word(found.get("topic")) or None, "partition": integer(found.get("partition")), "leader": leader}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -225,41 +223,48 @@ def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
     partitions = as_map(content.get("KafkaPartitionState"))
     if "other" in partitions:
         # Only a verbose answer lists every partition; a short one would look like a tiny cluster.
-        listed: set[tuple[str, int]] = set()
         for part in _PARTS:
             for item in as_list(partitions.get(part)):
-                named = as_map(item)
-                topic, partition = named.get("topic"), named.get("partition")
-                if isinstance(topic, str) and isinstance(partition, int):
-                    if (topic, partition) in listed:
-                        continue
-                    listed.add((topic, partition))
                 rows.placement(item)
     brokers = as_map(content.get("KafkaBrokerState"))
     leaders, replicas = as_map(brokers.get("LeaderCountByBrokerId")), as_map(brokers.get("ReplicaCountByBrokerId"))
     for broker, count in replicas.items():
-        number_of = integer(broker)
-        if number_of is None:
-            rows.wrong()
-            continue
-        rows.counts(number_of, integer(leaders.get(broker, 0)), integer(count))
+        item = {"BrokerId": broker, "LeaderCountByBrokerId": leaders.get(broker, 0), "ReplicaCountByBrokerId": count}
+        rows.counts(item)
     for key, error in (("OnlineLogDirsByBrokerId", None), ("OfflineLogDirsByBrokerId", "offline")):
         for broker, folders in as_map(brokers.get(key)).items():
-            number_of = integer(broker)
             for folder in as_list(folders):
-                if number_of is not None and isinstance(folder, str):
-                    rows.add(
-                        LOG_DIRS, {"time_ms": rows.time, "broker": number_of, "log_dir": clean(folder), "error": error}
-                    )
+                row = {"broker": integer(broker), "log_dir": word(folder)}
+                if None not in row.values():
+                    rows.add(LOG_DIRS, row | {"time_ms": rows.time, "error": error})
 
 
-_PARTITION_HEADER = re.compile(r"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s+CPU")
-_COUNTS_HEADER = re.compile(r"^\s*BROKER\s+LEADER\(S\)\s+REPLICAS")
 _CLIENT_TITLE = re.compile(r"^'?\w+'?:?$")
-_STATE_ROW = re.compile(
-    r"^\s*(\S+)\s+(\d+)\s+(-?\d+)\s+\[([^\]]*)\]\s+\[([^\]]*)\]\s+\[([^\]]*)\]\s+\[([^\]]*)\]\s+(\d+)\s*$"
+_PRINTED = (
+    (
+        re.compile(r"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s+CPU"),
+        re.compile(r"^\s*(\S+)-(\d+)\s+(\d+)\s+\[([^\]]*)\]\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s*$"),
+        ("topic", "partition", "leader", "followers", *_LOADS.values()),
+        AnswerRows.partition,
+    ),
+    (
+        re.compile(r"^\s*All Partitions in the Cluster \(verbose\):\s*$"),
+        re.compile(
+            r"^\s*(\S+)\s+(\d+)\s+(-?\d+)\s+\[([^\]]*)\]\s+\[([^\]]*)\]\s+\[[^\]]*\]\s+\[([^\]]*)\]\s+(\d+)\s*$|"
+            r"^.*(?:PARTITION|:\s*$)"
+        ),
+        ("topic", "partition", "leader", "replicas", "in-sync", "offline", "min-isr"),
+        AnswerRows.placement,
+    ),
+    (
+        re.compile(r"^\s*BROKER\s+LEADER\(S\)\s+REPLICAS"),
+        re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+\d+(?:\s|$)"),
+        ("BrokerId", "LeaderCountByBrokerId", "ReplicaCountByBrokerId"),
+        AnswerRows.counts,
+    ),
 )
-_PARTITION_ROW = re.compile(r"^\s*(\S+)-(\d+)\s+(\d+)\s+\[([^\]]*)\]\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s*$")
+"""Tables that the server prints: the title, a row (one without a first group says nothing), the JSON keys of its groups, and what
+adds it."""
 _GOAL_TEXT = re.compile(r"Stats for (\w+)\(([A-Z-]+)\)")
 _GOAL_CLIENT = re.compile(r"^(\w+Goal): (NO-ACTION|FIXED|VIOLATED)\s*$")
 _SCORES = re.compile(r"Balancedness Score Before \((-?[\d.]+)\) After ?\((-?[\d.]+)\)")
@@ -325,32 +330,35 @@ def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:
 
 def _read_table(rows: AnswerRows, title: str, lines: Lines, caption: str) -> bool:
     """Read the table below ``title``; return whether it is a table's title. ``caption``: the last text before it."""
-    stripped = title.strip()
+    stripped, lowered = title.strip(), caption.lower()
     if stripped.startswith("HOST ") and stripped.endswith("LEADERS/REPLICAS") and title.split()[1] == "BROKER":
-        lowered = caption.lower()
         answer = "loadAfterOptimization" if "after" in lowered and "load" in lowered else "load"
-        if "before" in lowered:
-            answer = "loadBeforeOptimization"
-        _server_load(rows, title, lines, answer)
-    elif _PARTITION_HEADER.match(title):
-        _server_partitions(rows, lines)
-    elif stripped == "All Partitions in the Cluster (verbose):":
-        _server_state(rows, lines)
-    elif _COUNTS_HEADER.match(title):
-        _server_counts(rows, lines)
-    elif _CLIENT_TITLE.match(stripped) and stripped.strip("':") in _CLIENT:
-        _client_table(rows, _CLIENT[stripped.strip("':")], lines)
-    else:
-        return False
-    return True
+        _server_load(rows, title, lines, "loadBeforeOptimization" if "before" in lowered else answer)
+        return True
+    for head, pattern, names, add in _PRINTED:
+        if head.match(title):
+            rows.listed.clear()
+            for number_of, line in _until_blank(lines):
+                row = pattern.match(line)
+                if row is None:
+                    rows.wrong(number_of)
+                elif row[1]:
+                    item = dict(zip(names, row.groups(), strict=True))
+                    add(rows, item | {name: _ids(item[name]) for name in _LISTS & item.keys()}, number_of)
+            return True
+    found = _CLIENT.get(stripped.strip("':")) if _CLIENT_TITLE.match(stripped) else None
+    if found:
+        _client_table(rows, found, lines)
+    return found is not None
 
 
+_LISTS = {"followers", *_REPLICAS.values()}
 _COLUMNS = {
     "HOST": "Host",
     "BROKER": "Broker",
     "RACK": "Rack",
     "DISK_CAP(MB)": "DiskCapacityMB",
-    "DISK(MB)/_(%)_": "disk",
+    "DISK(MB)/_(%)_": "DiskMB/DiskPct",
     "CORE_NUM": "NumCore",
     "CPU(%)": "CpuPct",
     "NW_IN_CAP(KB/s)": "NetworkInCapacity",
@@ -359,65 +367,27 @@ _COLUMNS = {
     "NW_OUT_CAP(KB/s)": "NetworkOutCapacity",
     "NW_OUT(KB/s)": "NwOutRate",
     "PNW_OUT(KB/s)": "PnwOutRate",
-    "LEADERS/REPLICAS": "counts",
+    "LEADERS/REPLICAS": "Leaders/Replicas",
 }
+"""The server's column titles and the JSON keys of what is in them."""
 
 
 def _server_load(rows: AnswerRows, header: str, lines: Lines, answer: str) -> None:
     """Read the rows under a ``HOST BROKER …`` title; indented log-directory rows (no comma after the first word) are skipped."""
-    names = [_COLUMNS.get(word) for word in header.split()]
+    names = [_COLUMNS.get(word, "") for word in header.split()]
     for number_of, line in _until_blank(lines):
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) < 3:
-            continue
-        if len(fields) != len(names):
+        if len(fields) == len(names):
+            item: dict[str, str] = {}
+            for name, field in zip(names, fields, strict=True):
+                item |= zip_longest(name.split("/"), field.split("/", name.count("/")), fillvalue="")
+            rows.broker(answer, item, line=number_of)
+        elif len(fields) >= 3:
             rows.wrong(number_of)
-            continue
-        item: dict[str, Any] = {}
-        for name, field in zip(names, fields, strict=True):
-            if name == "disk":
-                item["DiskMB"], _, item["DiskPct"] = field.partition("/")
-            elif name == "counts":
-                item["Leaders"], _, item["Replicas"] = field.partition("/")
-            elif name is not None:
-                item[name] = field
-        rows.broker(answer, item, line=number_of)
 
 
 def _ids(text: str) -> list[Any]:
     return [integer(part) if part.strip().isdecimal() else None for part in text.split(",") if part.strip()]
-
-
-def _server_partitions(rows: AnswerRows, lines: Lines) -> None:
-    names = ("topic", "partition", "leader", "followers", "cpu", "disk", "networkInbound", "networkOutbound", "msg_in")
-    for number_of, line in _until_blank(lines):
-        if match := _PARTITION_ROW.match(line):
-            rows.partition(dict(zip(names, match.groups(), strict=True)) | {"followers": _ids(match[4])}, number_of)
-        else:
-            rows.wrong(number_of)
-
-
-def _server_state(rows: AnswerRows, lines: Lines) -> None:
-    listed = set()
-    for number_of, line in _until_blank(lines):
-        if match := _STATE_ROW.match(line):
-            topic, partition, leader, replicas, in_sync, _, offline, min_isr = match.groups()
-            if (topic, partition) not in listed:
-                listed.add((topic, partition))
-                lists = {"replicas": _ids(replicas), "in-sync": _ids(in_sync), "offline": _ids(offline)}
-                item = {"topic": topic, "partition": partition, "leader": leader, "min-isr": min_isr}
-                rows.placement(item | lists, number_of)
-        elif not line.rstrip().endswith(":") and "PARTITION" not in line:
-            rows.wrong(number_of)
-
-
-def _server_counts(rows: AnswerRows, lines: Lines) -> None:
-    for number_of, line in _until_blank(lines):
-        words = line.split()
-        if len(words) < 5 or not all(word.isdecimal() for word in words[:5]):
-            rows.wrong(number_of)
-        else:
-            rows.counts(integer(words[0]), integer(words[1]), integer(words[2]))
 
 
 _CLIENT = {
@@ -434,8 +404,7 @@ def _client_table(rows: AnswerRows, answer: str, lines: Lines) -> None:
     while lines and not lines[-1][1].strip():
         lines.pop()
     names = lines[-1][1].split() if lines else []
-    columns = set(FIELDS) | {"Host", "Rack", "BrokerState", "ReplicaCountByBrokerId", "LeaderCountByBrokerId"}
-    if not set(names) & columns:
+    if not {*names} & {*FIELDS, "Host", "Rack", "BrokerState", *_STATE_COUNTS.values()} - {"BrokerId"}:
         return
     lines.pop()
     index = lines[-1][1].strip() if lines else ""
@@ -444,14 +413,10 @@ def _client_table(rows: AnswerRows, answer: str, lines: Lines) -> None:
     lines.pop()
     for number_of, line in _until_blank(lines):
         words = line.split()
-        values: dict[str, Any] = dict(zip(names, words[1:], strict=False))
+        item = {**dict(zip(names, words[1:], strict=False)), index: words[0]}
         if answer == "kafka_cluster_state":
-            leaders, replicas = values.get("LeaderCountByBrokerId"), values.get("ReplicaCountByBrokerId")
-            if (broker := integer(words[0])) is None:
-                rows.wrong(number_of)
-            else:
-                rows.counts(broker, integer(leaders), integer(replicas))
+            rows.counts(item | {"BrokerId": words[0]}, number_of)
         elif len(words) != len(names) + 1:
             rows.wrong(number_of)
         else:
-            rows.broker(answer, values | {index: words[0]}, is_host=index == "Host", line=number_of)
+            rows.broker(answer, item, is_host=index == "Host", line=number_of)

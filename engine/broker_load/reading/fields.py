@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from engine.core.reading import Source, clean, decode
+import polars as pl
+
+from engine.core.reading import Problem, Source, clean, decode
+from engine.core.tables import Table
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")
@@ -90,6 +94,20 @@ def id_list(value: Any) -> list[int] | None:
     if any(item is None for item in ids) or len(set(ids)) != len(ids):
         return None
     return [item for item in ids if item is not None]
+
+
+def columns(table: Table, rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return ``rows``, each in the order of the columns of ``table``, as lists by column."""
+    listed = list(rows)
+    return {name: [row[place] for row in listed] for place, name in enumerate(table.schema)}
+
+
+def told(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> list[Problem]:
+    """Return a problem at the first ``line`` of ``rows``, which are counted unless ``count`` is given; none without rows."""
+    return [
+        Problem.at(source.path, kind, reason, line=line, count=rows.height if count is None else count)
+        for line in rows["line"][:1].to_list()
+    ]
 
 
 def text_of(data: bytes) -> str:

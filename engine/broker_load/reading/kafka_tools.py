@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, id_list, integer, text_of, word
+from engine.broker_load.reading.fields import MOST_REPLICAS, columns, file_time, id_list, integer, text_of, told, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES, TOPOLOGY
 from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
-from engine.core.tables import Table
+from engine.core.tables import Rows, Table
 from engine.formats import json_text
 
 
@@ -34,9 +34,9 @@ class LogDirectories(Document):
         if content is None:
             problem = Problem.at(source.path, "bad-json", f"the JSON line cannot be read: {reason}", line=number)
             return Reading(problems=[problem], complete=False)
-        dirs: dict[str, list[Any]] = {column.name: [] for column in LOG_DIRS.columns}
-        sizes: dict[str, list[Any]] = {column.name: [] for column in SIZES.columns}
-        bad = 0
+        time, bad = file_time(source), 0
+        dirs: list[tuple[Any, ...]] = []
+        sizes: list[tuple[Any, ...] | None] = []
         brokers = content.get("brokers")
         for broker in brokers if isinstance(brokers, list) else []:
             broker_id = integer(broker.get("broker")) if isinstance(broker, dict) else None
@@ -48,21 +48,22 @@ class LogDirectories(Document):
                 if not isinstance(folder, dict):
                     bad += 1
                     continue
-                path = word(folder.get("logDir")) or ""
-                dirs["broker"].append(broker_id)
-                dirs["log_dir"].append(path)
-                dirs["error"].append(word(folder.get("error")))
-                replicas = folder.get("partitions")
-                bad += _sizes(sizes, broker_id, path, replicas if isinstance(replicas, list) else [])
-        time = file_time(source)
-        dirs["time_ms"] = [time] * len(dirs["broker"])
-        sizes["time_ms"] = [time] * len(sizes["broker"])
+                path, replicas = word(folder.get("logDir")) or "", folder.get("partitions")
+                dirs.append((time, broker_id, path, word(folder.get("error"))))
+                sizes += (
+                    _size((time, broker_id, path), one) for one in (replicas if isinstance(replicas, list) else [])
+                )
+        bad += sizes.count(None)
         if bad or not isinstance(brokers, list):
             problems.append(
                 Problem.at(source.path, "bad-record", "not a broker, directory or replica in the tool's format",
                            line=number, count=max(bad, 1))
             )  # fmt: skip
-        return Reading(rows={"log_dirs": dirs, "log_dir_sizes": sizes}, problems=problems, consumed=len(data))
+        rows: dict[str, Rows] = {
+            "log_dirs": columns(LOG_DIRS, dirs),
+            "log_dir_sizes": columns(SIZES, filter(None, sizes)),
+        }
+        return Reading(rows=rows, problems=problems, consumed=len(data))
 
 
 def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, Any] | None, int, str]:
@@ -90,29 +91,20 @@ def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, An
     return None, first + 1, failure or "no list of brokers"
 
 
-def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[Any]) -> int:
-    """Append the ``replicas`` of one directory; return how many could not be read."""
-    bad = 0
-    for replica in replicas:
-        try:
-            topic, _, partition = replica["partition"].rpartition("-")
-            size, lag, future = replica["size"], replica.get("offsetLag", 0), replica.get("isFuture", False)
-            if future is True:
-                continue
-            if not topic or not partition.isascii() or not partition.isdecimal() or len(partition) > 9:
-                raise ValueError
-            if type(size) is not int or not 0 <= size < 2**63:
-                raise ValueError
-        except (TypeError, KeyError, AttributeError, ValueError):
-            bad += 1
-            continue
-        sizes["broker"].append(broker)
-        sizes["log_dir"].append(path)
-        sizes["topic"].append(clean(topic))
-        sizes["partition"].append(int(partition))
-        sizes["size"].append(size)
-        sizes["lag"].append(lag if type(lag) is int and -(2**63) <= lag < 2**63 else None)
-    return bad
+def _size(of: tuple[Any, ...], replica: Any) -> tuple[Any, ...] | None:
+    """Return the row of a ``replica`` after the columns ``of`` its directory: empty for one that is to move here, None if it
+    cannot be read."""
+    try:
+        topic, _, partition = replica["partition"].rpartition("-")
+        size, lag, future = replica["size"], replica.get("offsetLag", 0), replica.get("isFuture", False)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return None
+    if future is True:
+        return ()
+    whole = partition.isascii() and partition.isdecimal() and len(partition) <= 9
+    if not topic or not whole or type(size) is not int or not 0 <= size < 2**63:
+        return None
+    return *of, clean(topic), int(partition), size, lag if type(lag) is int and -(2**63) <= lag < 2**63 else None
 
 
 _PLAN = re.compile(
@@ -188,8 +180,7 @@ def _entries(
 def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
     """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
     problems = Problems()
-    entries = list(zip(*_entries(path, text, problems, True), strict=True)) or [()] * len(PLANS.columns)
-    return {column.name: list(values) for column, values in zip(PLANS.columns, entries, strict=True)}, problems
+    return columns(PLANS, _entries(path, text, problems, True)), problems
 
 
 def read_election(path: str, text: str) -> tuple[set[tuple[str, int]], list[Problem]]:
@@ -205,9 +196,6 @@ _ROW = (
     r"\s+Isr:[ \t]*(?P<isr>(?:" + _IDS + r")?)(?P<rest>(?:\s.*)?)$"
 )
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
-_ADDING = r"Adding ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
-_REMOVING = r"Removing ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
-_OBSERVERS = r"(?:^|\s)(?:Live)?Observers:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
 _SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
@@ -220,8 +208,8 @@ _LOGGED = (
 _UNCLEAN = r"(?:^|[\s,:])unclean\.leader\.election\.enable=(true|false)"
 
 
-def _ids(column: str) -> pl.Expr:
-    split = pl.col(column).str.replace_all(" ", "", literal=True).str.split(",")
+def _ids(text: pl.Expr) -> pl.Expr:
+    split = text.str.replace_all(" ", "", literal=True).str.split(",")
     return split.list.eval(pl.element().filter(pl.element() != "").cast(pl.Int32, strict=False))
 
 
@@ -240,7 +228,6 @@ class TopicDescription(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one description to rows of ``topology``."""
         raw = text_of(data).split("\n")
-        problems: list[Problem] = []
         open_end = raw[-1].strip() != ""
         frame = pl.DataFrame({"raw": pl.Series("raw", raw, dtype=pl.String)}).with_row_index("line", offset=1)
         frame = frame.filter(pl.col("raw").str.strip_chars() != "")
@@ -258,32 +245,22 @@ class TopicDescription(Document):
             pl.col("count").cast(pl.Int64, strict=False),
             pl.col("raw").str.extract(_TOPIC_ID).fill_null("").alias("topic_id"),
         ).unique("topic", keep="first", maintain_order=True)  # fmt: skip
-        if stray.height:
-            reason = f"not a line of a description: {stray['raw'][0].strip()[:100]}"
-            problems.append(
-                Problem.at(source.path, "stray-line", reason, line=int(stray["line"][0]), count=stray.height)
-            )
+        shown = "".join(stray["raw"][:1]).strip()[:100]
+        problems = told(source, "stray-line", f"not a line of a description: {shown}", stray)
+        rest = pl.col("rest").str
         frame = rows.select(
             "line",
             pl.lit(file_time(source), pl.Int64).alias("time_ms"),
             "topic",
             pl.col("partition").cast(pl.Int32, strict=False),
             pl.col("leader").replace("none", "-1").cast(pl.Int32, strict=False),
-            _ids("replicas").alias("replicas"),
-            _ids("isr").alias("isr"),
-            pl.col("rest").str.extract(r"(?:^|\s)Offline(?:Replicas)?:\s*([0-9,]*)").alias("offline"),
-            pl.col("rest").str.extract(r"(?:^|\s)Elr:[ \t]*((?:[0-9]+,?)*)").alias("elr"),
-            pl.col("rest").str.extract(_ADDING).alias("adding"),
-            pl.col("rest").str.extract(_REMOVING).alias("removing"),
-            pl.col("rest").str.extract(_OBSERVERS).alias("observers"),
-        )
-        frame = frame.with_columns(
-            pl.when(pl.col("offline").is_null()).then(pl.lit([], pl.List(pl.Int32))).otherwise(_ids("offline")).alias("offline"),
-            pl.when(pl.col("elr").is_not_null()).then(_ids("elr")).alias("elr"),
-            _ids("adding").alias("adding"),
-            _ids("removing").alias("removing"),
-            _ids("observers").alias("observers"),
-        )  # fmt: skip
+            *(_ids(pl.col(name)).alias(name) for name in ("replicas", "isr")),
+            _ids(rest.extract(r"(?:^|\s)Offline(?:Replicas)?:\s*([0-9,]*)")).alias("offline"),
+            _ids(rest.extract(r"(?:^|\s)Elr:[ \t]*((?:[0-9]+,?)*)")).alias("elr"),
+            _ids(rest.extract(r"Adding ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)")).alias("adding"),
+            _ids(rest.extract(r"Removing ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)")).alias("removing"),
+            _ids(rest.extract(r"(?:^|\s)(?:Live)?Observers:[ \t]*([0-9]+(?:, ?[0-9]+)*)")).alias("observers"),
+        ).with_columns(pl.col("offline").fill_null(pl.lit([], pl.List(pl.Int32))))
         subset = pl.col("isr").list.set_difference("replicas").list.len() == 0
         distinct = pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()
         led = (pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader"))
@@ -299,10 +276,10 @@ class TopicDescription(Document):
                     Problem.at(source.path, "cut-file", "the last line has no line end and is left out", line=len(raw))
                 )
                 checked = checked.head(-1)
-        bad = checked.filter(~pl.col("sane"))
-        if bad.height:
-            reason = "leader or in-sync replicas are not among the replicas, a replica is listed twice, or an id is too large"
-            problems.append(Problem.at(source.path, "bad-record", reason, line=int(bad["line"][0]), count=bad.height))
+        reason = (
+            "leader or in-sync replicas are not among the replicas, a replica is listed twice, or an id is too large"
+        )
+        problems += told(source, "bad-record", reason, checked.filter(~pl.col("sane")))
         frame = checked.filter(pl.col("sane"))
         double = frame.height - frame.select(pl.struct("topic", "partition").n_unique()).item() if frame.height else 0
         if double:
@@ -317,11 +294,10 @@ class TopicDescription(Document):
             .with_columns(pl.col("len").fill_null(0))
             .filter(pl.col("len") < pl.col("count"))
         )
-        if short.height:
-            missing = int((short["count"] - short["len"]).sum())
-            first = short.row(0, named=True)
+        missing = int((short["count"] - short["len"]).sum())
+        for first in short.head(1).iter_rows(named=True):
             reason = f"topic {first['topic']}: {first['len']} of {first['count']} partitions are described"
-            problems.append(Problem.at(source.path, "cut-file", reason, line=first["line"], count=missing))
+            problems += told(source, "cut-file", reason, short, missing)
         frame = frame.join(
             headers.select("topic", "min_isr", "unclean", "topic_id"), on="topic", how="left", maintain_order="left"
         ).drop("line", "sane")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, integer, text_of
+from engine.broker_load.reading.fields import MOST_REPLICAS, columns, file_time, integer, text_of
 from engine.broker_load.tables.inputs import BROKERS_IN, REASSIGNING, TOPOLOGY
 from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
@@ -54,9 +54,7 @@ class ClusterListing(Document):
         rpk sorts replicas and names none in sync: the leader comes first, and all that are not offline count as in sync.
         """
         time, problems = file_time(source), list[Problem]()
-        brokers, rows, moving = (
-            {column.name: list[Any]() for column in table.columns} for table in (BROKERS_IN, TOPOLOGY, REASSIGNING)
-        )
+        brokers, moving = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
         parts: Iterator[tuple[Any, ...]] = _of_lines(text_of(data), brokers, moving, time)
         if data.lstrip()[:1] in (b"{", b"["):
             try:
@@ -65,18 +63,17 @@ class ClusterListing(Document):
                 return Reading(problems=[Problem.at(source.path, "bad-json", str(error))], complete=False)
             problems += document.problems
             parts = _of_json(document.value, brokers)
-        odd = sum(not _add(rows, time, *part) for part in parts)
+        rows = [_placed(time, *part) for part in parts]
+        odd = rows.count(None)
         reason = "a topic that no line names, a replica that is listed twice, or more replicas than can be"
         problems += [Problem.at(source.path, "bad-record", reason, count=odd)] if odd else []
-        return Reading(
-            rows={"broker_list": brokers, "topology": rows, "reassigning": moving},
-            problems=problems,
-            consumed=len(data),
-        )
+        filled = ((BROKERS_IN, brokers), (TOPOLOGY, filter(None, rows)), (REASSIGNING, moving))
+        by_table = {table.name: columns(table, found) for table, found in filled}
+        return Reading(rows=dict(by_table), problems=problems, consumed=len(data))
 
 
 def _of_lines(
-    text: str, brokers: dict[str, list[Any]], moving: dict[str, list[Any]], time_ms: int
+    text: str, brokers: list[tuple[Any, ...]], moving: list[tuple[Any, ...]], time_ms: int
 ) -> Iterator[tuple[Any, ...]]:
     """Append brokers and reassignments; yield topic, number, leader, replicas, in sync and offline of each partition."""
     topic = ""
@@ -88,26 +85,24 @@ def _of_lines(
         if said["id"] or said["kcat"]:
             rack = "" if said["rack"] == "null" else said["rack"]
             host = said["version"] or said["host"]
-            _append(
-                brokers,
-                (int(said["id"] or said["kcat"]), clean(host), rack and clean(rack), said["fenced"] != "true", None),
-            )
+            number = int(said["id"] or said["kcat"])
+            brokers.append((number, clean(host), rack and clean(rack), said["fenced"] != "true", None))
         elif said["moved"]:
             every, to, off = (_ids(said[name]) if said["all"] else None for name in ("all", "to", "from"))
-            _append(moving, (time_ms, said["moved"], int(said["at"]), every, to, off))
+            moving.append((time_ms, said["moved"], int(said["at"]), every, to, off))
         elif said["partition"]:
             yield topic, int(said["partition"]), int(said["leader"]), _ids(said["replicas"]), _ids(said["isr"]), []
         elif said["part"]:
             yield topic, int(said["part"]), int(said["lead"]), _ids(said["held"]), None, _ids(said["off"])
 
 
-def _of_json(value: Any, brokers: dict[str, list[Any]]) -> Iterator[tuple[Any, ...]]:
+def _of_json(value: Any, brokers: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """As ``_of_lines``, of what ``kcat -L -J`` and ``rpk topic describe --format json`` print."""
     for node in value if isinstance(value, list) else [value]:
         for broker in _listed(node, "brokers"):
             number, host = integer(broker.get("id")), str(broker.get("name", "")).rpartition(":")[0]
             if number is not None:
-                _append(brokers, (number, clean(host), None, True, None))
+                brokers.append((number, clean(host), None, True, None))
         for topic in _listed(node, "topics") or _listed({"topics": [node]}, "topics"):
             summary = topic.get("summary")
             name = topic.get("topic", summary.get("name") if isinstance(summary, dict) else "")
@@ -130,15 +125,10 @@ def _ids(text: str | None) -> list[int]:
     return [int(number) for number in re.split(r"[ ,]+", text or "") if number and len(number) < 10]
 
 
-def _append(table: dict[str, list[Any]], row: tuple[Any, ...]) -> None:
-    for values, value in zip(table.values(), row, strict=True):
-        values.append(value)
-
-
-def _add(
-    rows: dict[str, list[Any]], time_ms: int, topic: Any, number: Any, leader: Any, replicas: Any, isr: Any, away: Any
-) -> bool:
-    """Append a partition to ``rows`` of ``topology``; return whether it makes sense. ``isr`` None: the tool does not tell."""
+def _placed(
+    time_ms: int, topic: Any, number: Any, leader: Any, replicas: Any, isr: Any, away: Any
+) -> tuple[Any, ...] | None:
+    """Return a partition's row of ``topology``, None if it makes no sense. ``isr`` None: the tool does not tell."""
     held, off = replicas or [], away or []
     if isr is None:
         held = sorted(held, key=lambda broker: broker != leader)
@@ -151,9 +141,7 @@ def _add(
         or {*isr} - {*held}
         or None in {*held, *off}
     ):
-        return False
+        return None
     row = {"time_ms": time_ms, "topic": clean(topic), "partition": number, "topic_id": "",
            "leader": leader if leader in held else -1, "replicas": held, "isr": isr, "offline": off}  # fmt: skip
-    for name, values in rows.items():
-        values.append(row.get(name))
-    return True
+    return tuple(row.get(name) for name in TOPOLOGY.schema)

@@ -120,22 +120,25 @@ def _traffic() -> list[_Row]:
     endings = ("", "_total", "_count", "_count_total", "persec", "persec_total", "persec_count", "persec_count_total")
     for position, stem in enumerate(_STEMS):
         both = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
-        for ending, counter, rank in (
-            ("oneminuterate", False, ONE_MINUTE), ("count", True, COUNTED), ("count_total", True, COUNTED),
-            ("fiveminuterate", False, FIVE_MINUTES),
-        ):  # fmt: skip
-            rows.append((base + ending, stem + "persec", "", *both, counter, rank))
+        counted = ((base + ending, stem + "persec") for ending in ("count", "count_total"))
+        rows += [(series, kind, "", *both, True, COUNTED) for series, kind in counted]
         rows += [(base + stem + ending, "", "", *both, True, COUNTED) for ending in endings]
-        for middle in ("", "persec"):
-            rows.append((f"{base}{stem}{middle}_oneminuterate", "", "", *both, False, ONE_MINUTE))
-            rows.append((f"{base}{stem}{middle}_fiveminuterate", "", "", *both, False, FIVE_MINUTES))
-    redpanda = "redpanda_kafka_request_bytes_total"
-    for request, position in (
-        ("produce", raw_metrics.IN), ("consume", raw_metrics.OUT), ("follower_consume", raw_metrics.REPL_OUT),
-    ):  # fmt: skip
-        both = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
-        rows.append((redpanda, "", request, *both, True, COUNTED))
-    return rows
+        for rate, rank in (("oneminuterate", ONE_MINUTE), ("fiveminuterate", FIVE_MINUTES)):
+            rows.append((base + rate, stem + "persec", "", *both, False, rank))
+            rows += [(f"{base}{stem}{middle}_{rate}", "", "", *both, False, rank) for middle in ("", "persec")]
+    asked = {"produce": raw_metrics.IN, "consume": raw_metrics.OUT, "follower_consume": raw_metrics.REPL_OUT}
+    return rows + [
+        (
+            "redpanda_kafka_request_bytes_total",
+            "",
+            request,
+            raw_metrics.TOTALS[at],
+            raw_metrics.TOPIC[at],
+            True,
+            COUNTED,
+        )
+        for request, at in asked.items()
+    ]
 
 
 def _requests() -> list[_Row]:
@@ -161,11 +164,7 @@ def _requests() -> list[_Row]:
 
 
 def _known() -> pl.DataFrame:
-    rows = [*_traffic(), *_requests()]
-    for name, kind in (("kafka_log_log_value", "size"), ("kafka_log_log_size", ""),
-                       ("vectorized_storage_log_partition_size", "")):  # fmt: skip
-        rows.append((name, kind, "", _NONE, raw_metrics.SIZE, False, ONE_MINUTE))
-    for name, metric, counter in (
+    cpu = (
         ("process_cpu_seconds_total", raw_metrics.PROCESS_CPU_SECONDS, True),
         ("redpanda_cpu_busy_seconds_total", raw_metrics.PROCESS_CPU_SECONDS, True),
         ("java_lang_operatingsystem_processcpuload", raw_metrics.PROCESS_LOAD, False),
@@ -173,8 +172,13 @@ def _known() -> pl.DataFrame:
         ("container_spec_cpu_quota", raw_metrics.CONTAINER_QUOTA, False),
         ("container_spec_cpu_period", raw_metrics.CONTAINER_PERIOD, False),
         ("kube_pod_container_resource_limits", raw_metrics.CONTAINER_CORES, False),
-    ):
-        rows.append((name, "", "", metric, _NONE, counter, ONE_MINUTE))
+    )
+    sizes = (("kafka_log_log_value", "size"), ("kafka_log_log_size", ""), ("vectorized_storage_log_partition_size", ""))
+    rows = [
+        *_traffic(), *_requests(),
+        *((name, kind, "", _NONE, raw_metrics.SIZE, False, ONE_MINUTE) for name, kind in sizes),
+        *((name, "", "", metric, _NONE, counter, ONE_MINUTE) for name, metric, counter in cpu),
+    ]  # fmt: skip
     schema = {
         "series": pl.String, "kind": pl.String, "asked": pl.String, "broker_metric": pl.UInt8, "topic_metric": pl.UInt8,
         "counter": pl.Boolean, "rank": pl.UInt8,

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.reading import metric_names
-from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
+from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time, told
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
 from engine.core.reading import Document, Problem, Reading, Source
@@ -70,8 +70,10 @@ class MetricScrape(Document):
         series, names = _by_cluster(_series(file, source), source, problems)
         facts = _facts(series)
         mapped = _mapped(series, source, problems)
-        if facts.height:
-            mapped = _without_exporters(mapped, facts)
+        if facts.height:  # without the CPU of exporters of the whole cluster, which are not brokers
+            exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
+            of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
+            mapped = mapped.filter(~of_exporter)
         mapped = _distinct(mapped, file, source, problems)
         rows: dict[str, Rows] = {"metrics": _rows(mapped, file, source, problems)}
         if facts.height:
@@ -131,8 +133,7 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
         pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
     )
     lost = named.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
-    if lost.height:
-        problems.append(_problem(source, "missing-label", "a size without topic or partition", lost))
+    problems += _problem(source, "missing-label", "a size without topic or partition", lost)
     named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
     columns = ["row", "host", "cluster", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric",
                "labels"]  # fmt: skip
@@ -194,9 +195,8 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
     if mapped.select("place", "labels").unique().height > mapped["place"].n_unique():
         kept, twins = prometheus.copies(mapped, ["place"], file)
         mapped = mapped.filter(kept)
-        if twins.height:
-            reason = "series given twice; the one with most samples, else the first, counts"
-            problems.append(_problem(source, "duplicate-series", reason, twins))
+        reason = "series given twice; the one with most samples, else the first, counts"
+        problems += _problem(source, "duplicate-series", reason, twins)
     return mapped
 
 
@@ -239,7 +239,7 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     odd = points.filter(~pl.col("value").is_finite())
     if odd.height:
         first = mapped[odd["take"][:1]]
-        problems.append(_problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height))
+        problems += _problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height)
         points = points.filter(pl.col("value").is_finite())
     place = mapped["place"].gather(points["take"])
     if mapped["place"].n_unique() < mapped.height or (not file.answer and points.height > mapped.height):
@@ -255,9 +255,8 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
         points = points.filter(once)
     timely = pl.col("time_ms").is_between(0, LATEST_MS)
     untimely = points.filter(~timely)
-    if untimely.height:
-        first = mapped[untimely["take"][:1]]
-        problems.append(_problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height))
+    first = mapped[untimely["take"][:1]]
+    problems += _problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height)
     if untimely.height or points["time_ms"].null_count():
         points = points.with_columns(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
     renamed = {"id_of": "metric", "number": "partition"}
@@ -303,13 +302,6 @@ def _facts(series: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.when(of_broker).then(pl.col("broker") >= 0).otherwise(placed))
 
 
-def _without_exporters(mapped: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the CPU of exporters of the whole cluster, which are not brokers."""
-    exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
-    of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
-    return mapped.filter(~of_exporter)
-
-
 def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFrame:
     """Return rows of ``cluster_facts``: for each series, the stretches of time with one value."""
     points = file.points.join(facts, left_on="series", right_on="row", how="inner", maintain_order="left")
@@ -347,9 +339,5 @@ def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:
     return rows.filter(pl.col("broker") >= 0).unique(of, keep="last", maintain_order=True).sort(of)
 
 
-def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> Problem:
-    line = rows["line"][0]
-    return Problem.at(
-        source.path, kind, f"{reason}: {rows['metric'][0]}", line=None if line is None else int(line),
-        count=rows.height if count is None else count,
-    )  # fmt: skip
+def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> list[Problem]:
+    return [one for name in rows["metric"][:1] for one in told(source, kind, f"{reason}: {name}", rows, count)]

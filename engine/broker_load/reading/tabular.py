@@ -12,27 +12,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time
+from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time, told
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.core.reading import Document, Log, Problem, Reading, Source, clean, decode, fold
 from engine.core.tables import Parts, Table
 from engine.formats import parquet
 
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """One kind of table: the columns it ``needs``, whether it ``grows`` by appended rows, and ``make``, which turns text columns
-    into declared rows plus a Boolean column ``_ok``."""
-
-    table: Table
-    needs: frozenset[str]
-    grows: bool
-    make: Callable[[pl.DataFrame, int], pl.DataFrame]
+Read = Callable[[str], pl.Expr]
+"""Reads a column of a file, called by its name."""
 
 
 def _int(name: str, dtype: Any = pl.Int32) -> pl.Expr:
     return pl.col(name).cast(pl.String).str.strip_chars().cast(dtype, strict=False)
+
+
+def _time(name: str) -> pl.Expr:
+    return _int(name, pl.Int64)
 
 
 def _float(name: str) -> pl.Expr:
@@ -40,12 +36,30 @@ def _float(name: str) -> pl.Expr:
     return text.str.replace(r"^\+", "").cast(pl.Float64, strict=False)
 
 
-def _in_time(name: str) -> pl.Expr:
-    return pl.col(name).is_between(0, LATEST_MS)
+def _percent(name: str) -> pl.Expr:
+    return _float(name) * 100
 
 
 def _text(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.String).fill_null("")
+
+
+def _named(name: str) -> pl.Expr:
+    return pl.when(_text(name) != "").then(_text(name))
+
+
+def _metric(name: str) -> pl.Expr:
+    return _text(name).replace_strict(raw_metrics.ID, default=None, return_dtype=pl.UInt8)
+
+
+def _alive(name: str) -> pl.Expr:
+    words = dict.fromkeys(("true", "yes", "1", "alive", ""), True) | dict.fromkeys(("false", "no", "0", "dead"), False)
+    given = _text(name).str.strip_chars().str.to_lowercase()
+    return given.replace_strict(words, default=None, return_dtype=pl.Boolean)
+
+
+def _leader(name: str) -> pl.Expr:
+    return _text(name).str.strip_chars().replace("none", "-1").cast(pl.Int32, strict=False)
 
 
 def _ids(name: str) -> pl.Expr:
@@ -58,155 +72,107 @@ def _ids(name: str) -> pl.Expr:
     )
 
 
-def _optional(frame: pl.DataFrame, name: str, expression: Callable[[str], pl.Expr], otherwise: pl.Expr) -> pl.Expr:
-    return (expression(name) if name in frame.columns else otherwise).alias(name)
+_ABSENT = {"counter": pl.lit(False), "alive": pl.lit(True), "offline": pl.lit([], pl.List(pl.Int32))}
+"""Values of columns that a file does not have; others are null."""
 
 
-def _metrics(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    metric_ids = pl.DataFrame(
-        {"metric": list(raw_metrics.ID), "_id": list(raw_metrics.ID.values())},
-        schema={"metric": pl.String, "_id": pl.UInt8},
-    )
-    wide = frame.with_columns(_text("metric").alias("metric"), _text("topic").alias("topic")).join(
-        metric_ids, on="metric", how="left", maintain_order="left"
-    )
-    made = wide.select(
-        _int("time_ms", pl.Int64).alias("time_ms"),
-        _int("broker").alias("broker"),
-        pl.col("_id").alias("metric"),
-        pl.when(pl.col("topic") != "").then("topic").alias("topic"),
-        _int("partition").alias("partition"),
-        _float("value").alias("value"),
-        pl.lit(False).alias("counter"),
-    )
-    topics = pl.when(pl.col("metric").is_in(list(raw_metrics.TOPIC))).then(pl.col("topic").is_not_null())
-    scope = topics.when(pl.col("metric") == raw_metrics.SIZE).then(
-        pl.col("topic").is_not_null() & (pl.col("partition") >= 0).fill_null(False)
-    )
-    needed = pl.all_horizontal(pl.col("time_ms", "metric", "broker", "value").is_not_null())
-    needed &= _in_time("time_ms") & (pl.col("broker") >= 0)
-    return made.with_columns((needed & scope.otherwise(pl.lit(True))).alias("_ok"))
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One kind of table: the columns it ``needs``, whether it ``grows`` by appended rows, how each column is read and from which
+    columns of the file (the first that is there; by default the one of the same name), and which rows are ``sane``."""
+
+    table: Table
+    needs: frozenset[str]
+    grows: bool
+    columns: dict[str, tuple[Read, *tuple[str, ...]]]
+    sane: pl.Expr
+
+    def make(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Turn the text columns of ``frame`` into declared rows plus a Boolean column ``_ok``; ``now``: the file's time."""
+        absent = _ABSENT | ({"time_ms": pl.lit(now, pl.Int64)} if self.table is TOPOLOGY else {})
+        made = []
+        for name, dtype in self.table.schema.items():
+            read, *names = self.columns.get(name, (_text, ""))
+            there = [given for given in names or [name] if given in frame.columns]
+            made.append((read(there[0]) if there else absent.get(name, pl.lit(None, dtype))).alias(name))
+        return frame.select(made).with_columns(self.sane.fill_null(False).alias("_ok"))
 
 
-def _brokers(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    words = {"true": True, "yes": True, "1": True, "alive": True, "": True}
-    words |= {"false": False, "no": False, "0": False, "dead": False}
-    alive = (
-        _text("alive").str.strip_chars().str.to_lowercase()
-        .replace_strict(words, default=None, return_dtype=pl.Boolean)
-        if "alive" in frame.columns
-        else pl.lit(True)
-    )  # fmt: skip
-    made = frame.select(
-        _int("broker").alias("broker"),
-        _text("host").alias("host"),
-        _optional(frame, "rack", _text, pl.lit(None, pl.String)),
-        alive.alias("alive"),
-    )
-    return made.with_columns((pl.col("broker").is_between(0, 2**31 - 1) & pl.col("alive").is_not_null()).alias("_ok"))
+def _all(*names: str) -> pl.Expr:
+    return pl.all_horizontal(pl.col(*names).is_not_null())
 
 
-def _topology(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    none = pl.lit([], pl.List(pl.Int32))
-    time = _int("time_ms", pl.Int64) if "time_ms" in frame.columns else pl.lit(now, pl.Int64)
-    made = frame.select(
-        time.alias("time_ms"),
-        _text("topic").alias("topic"),
-        _int("partition").alias("partition"),
-        _text("leader").str.strip_chars().replace("none", "-1").cast(pl.Int32, strict=False).alias("leader"),
-        _ids("replicas").alias("replicas"),
-        (_ids("isr") if "isr" in frame.columns else _ids("replicas")).alias("isr"),
-        _optional(frame, "offline", _ids, none),
-        _optional(frame, "elr", _ids, pl.lit(None, pl.List(pl.Int32))),
-        _optional(frame, "min_isr", _int, pl.lit(None, pl.Int32)),
-        pl.lit(None, pl.Boolean).alias("unclean"),
-    )
-    lists = ("replicas", "isr", "offline")
-    sane = pl.all_horizontal(pl.col(name).list.eval(pl.element().is_null()).list.any().not_() for name in lists)
-    sane &= (pl.col("topic") != "") & (pl.col("partition") >= 0) & _in_time("time_ms")
-    sane &= pl.col("replicas").list.len().is_between(1, MOST_REPLICAS)
-    sane &= pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()
-    sane &= pl.col("isr").list.set_difference("replicas").list.len() == 0
-    sane &= (pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader"))
-    return made.with_columns(sane.fill_null(False).alias("_ok"))
-
-
-def _samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    time = "time_ms" if "time_ms" in frame.columns else "sample_time_ms"
-    leader = next((name for name in ("leader", "leader_broker") if name in frame.columns), None)
-    made = frame.select(
-        _text("topic").alias("topic"),
-        _int("partition").alias("partition"),
-        (_int(leader) if leader else pl.lit(None, pl.Int32)).alias("leader"),
-        _int(time, pl.Int64).alias("time_ms"),
-        *(_float(name).alias(name) for name in raw_metrics.SAMPLE),
-    )
-    needed = pl.all_horizontal(pl.col("partition", "time_ms", *raw_metrics.SAMPLE).is_not_null())
-    needed &= _in_time("time_ms") & (pl.col("topic") != "") & (pl.col("partition") >= 0)
-    return made.with_columns(needed.alias("_ok"))
-
-
-def _observations(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    made = frame.select(
-        _optional(frame, "time_ms", lambda n: _int(n, pl.Int64), pl.lit(None, pl.Int64)),
-        _optional(frame, "broker", _int, pl.lit(None, pl.Int32)),
-        _float("cpu").alias("cpu"),
-        _float("leader_bytes_in_kb").alias("bytes_in"),
-        _float("leader_bytes_out_kb").alias("bytes_out"),
-        _float("follower_bytes_in_kb").alias("follower_in"),
-    )
-    timely = pl.col("time_ms").is_null() | _in_time("time_ms")
-    return made.with_columns((timely & _finite("cpu", "bytes_in", "bytes_out", "follower_in")).alias("_ok"))
-
-
-def _broker_samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    time = "time_ms" if "time_ms" in frame.columns else "sample_time_ms"
-    made = frame.select(
-        _int(time, pl.Int64).alias("time_ms"),
-        _int("broker").alias("broker"),
-        (_float("cpu_usage") * 100).alias("cpu"),
-        _float("leader_bytes_in").alias("bytes_in"),
-        _float("leader_bytes_out").alias("bytes_out"),
-        _float("replication_bytes_in_rate").alias("follower_in"),
-    )
-    finite = _finite("cpu", "bytes_in", "bytes_out", "follower_in")
-    return made.with_columns((finite & _in_time("time_ms")).alias("_ok"))
-
-
-def _finite(*names: str) -> pl.Expr:
-    return pl.all_horizontal(pl.col(name).is_finite().fill_null(False) for name in names)
-
-
-_SHAPES = (
-    _Shape(METRICS, frozenset({"time_ms", "metric", "broker", "topic", "partition", "value"}), True, _metrics),
-    _Shape(SAMPLES_IN, frozenset({"topic", "partition", "time_ms", *raw_metrics.SAMPLE}), True, _samples),
-    _Shape(SAMPLES_IN, frozenset({"topic", "partition", "sample_time_ms", *raw_metrics.SAMPLE}), True, _samples),
-    _Shape(
-        OBSERVATIONS,
-        frozenset({"cpu", "leader_bytes_in_kb", "leader_bytes_out_kb", "follower_bytes_in_kb"}),
-        True,
-        _observations,
-    ),
-    _Shape(
-        OBSERVATIONS,
-        frozenset(
-            {
-                "broker",
-                "host",
-                "version",
-                "sample_time_ms",
-                "cpu_usage",
-                "leader_bytes_in",
-                "leader_bytes_out",
-                "replication_bytes_in_rate",
-            }
-        ),
-        True,
-        _broker_samples,
-    ),
-    _Shape(TOPOLOGY, frozenset({"topic", "partition", "leader", "replicas"}), False, _topology),
-    _Shape(BROKERS_IN, frozenset({"broker", "host"}), False, _brokers),
+_TIMELY = pl.col("time_ms").is_between(0, LATEST_MS)
+_PLACED = (pl.col("topic") != "") & (pl.col("partition") >= 0)
+_FINITE = pl.all_horizontal(pl.col("cpu", "bytes_in", "bytes_out", "follower_in").is_finite().fill_null(False))
+_OF_TOPIC = pl.when(pl.col("metric").is_in(list(raw_metrics.TOPIC))).then(pl.col("topic").is_not_null())
+_IN_SCOPE = _OF_TOPIC.when(pl.col("metric") == raw_metrics.SIZE).then(
+    pl.col("topic").is_not_null() & (pl.col("partition") >= 0).fill_null(False)
 )
+_SANE_LISTS = (
+    pl.all_horizontal(
+        pl.col(name).list.eval(pl.element().is_null()).list.any().not_() for name in ("replicas", "isr", "offline")
+    )
+    & pl.col("replicas").list.len().is_between(1, MOST_REPLICAS)
+    & (pl.col("replicas").list.n_unique() == pl.col("replicas").list.len())
+    & (pl.col("isr").list.set_difference("replicas").list.len() == 0)
+    & ((pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader")))
+)
+_METRICS: dict[str, tuple[Read, *tuple[str, ...]]] = {
+    "time_ms": (_time,), "metric": (_metric,), "broker": (_int,), "topic": (_named,), "partition": (_int,), "value": (_float,),
+}  # fmt: skip
+_SAMPLES: dict[str, tuple[Read, *tuple[str, ...]]] = {
+    "topic": (_text,), "partition": (_int,), "leader": (_int, "leader", "leader_broker"),
+    "time_ms": (_time, "time_ms", "sample_time_ms"), **dict.fromkeys(raw_metrics.SAMPLE, (_float,)),
+}  # fmt: skip
+_SHAPES = (
+    _Shape(
+        METRICS, frozenset({"time_ms", "metric", "broker", "topic", "partition", "value"}), True, _METRICS,
+        _all("time_ms", "metric", "broker", "value") & _TIMELY & (pl.col("broker") >= 0) & _IN_SCOPE.otherwise(True),
+    ),
+    *(
+        _Shape(
+            SAMPLES_IN, frozenset({"topic", "partition", time, *raw_metrics.SAMPLE}), True, _SAMPLES,
+            _all("partition", "time_ms", *raw_metrics.SAMPLE) & _TIMELY & _PLACED,
+        )
+        for time in ("time_ms", "sample_time_ms")
+    ),
+    _Shape(
+        OBSERVATIONS, frozenset({"cpu", "leader_bytes_in_kb", "leader_bytes_out_kb", "follower_bytes_in_kb"}), True,
+        {
+            "time_ms": (_time,), "broker": (_int,), "cpu": (_float,), "bytes_in": (_float, "leader_bytes_in_kb"),
+            "bytes_out": (_float, "leader_bytes_out_kb"), "follower_in": (_float, "follower_bytes_in_kb"),
+        },
+        (pl.col("time_ms").is_null() | _TIMELY) & _FINITE,
+    ),
+    _Shape(
+        OBSERVATIONS,
+        frozenset({
+            "broker", "host", "version", "sample_time_ms", "cpu_usage", "leader_bytes_in", "leader_bytes_out",
+            "replication_bytes_in_rate",
+        }),
+        True,
+        {
+            "time_ms": (_time, "time_ms", "sample_time_ms"), "broker": (_int,), "cpu": (_percent, "cpu_usage"),
+            "bytes_in": (_float, "leader_bytes_in"), "bytes_out": (_float, "leader_bytes_out"),
+            "follower_in": (_float, "replication_bytes_in_rate"),
+        },
+        _TIMELY & _FINITE,
+    ),
+    _Shape(
+        TOPOLOGY, frozenset({"topic", "partition", "leader", "replicas"}), False,
+        {
+            "time_ms": (_time,), "topic": (_text,), "partition": (_int,), "leader": (_leader,), "replicas": (_ids,),
+            "isr": (_ids, "isr", "replicas"), "offline": (_ids,), "elr": (_ids,), "min_isr": (_int,),
+        },
+        _PLACED & _TIMELY & _SANE_LISTS,
+    ),
+    _Shape(
+        BROKERS_IN, frozenset({"broker", "host"}), False,
+        {"broker": (_int,), "host": (_text,), "rack": (_text,), "alive": (_alive,)},
+        pl.col("broker").is_between(0, 2**31 - 1) & pl.col("alive").is_not_null(),
+    ),
+)  # fmt: skip
 
 
 def _shape(columns: list[str]) -> _Shape | None:
@@ -240,13 +206,9 @@ def _tidy(frame: pl.DataFrame) -> pl.DataFrame:
 def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) -> tuple[pl.DataFrame, list[Problem]]:
     """Return rows of the table of ``shape``; unusable ones become a problem."""
     made = shape.make(frame, file_time(source))
-    bad = ~made["_ok"].fill_null(False)
-    problems = []
-    if bad.any():
-        first = int(lines.filter(bad)[0])
-        reason = f"rows that are not {shape.table.name}: a value is missing, of the wrong type or out of range"
-        problems.append(Problem.at(source.path, "bad-record", reason, line=first, count=int(bad.sum())))
-    return _tidy(made.filter(~bad).drop("_ok")), problems
+    reason = f"rows that are not {shape.table.name}: a value is missing, of the wrong type or out of range"
+    problems = told(source, "bad-record", reason, lines.alias("line").to_frame().filter(~made["_ok"]))
+    return _tidy(made.filter("_ok").drop("_ok")), problems
 
 
 class CsvRows(Log):
@@ -268,35 +230,28 @@ class CsvRows(Log):
         a whole last line is used when nothing will follow.
         """
         end, size = data.rfind(b"\n") + 1, len(data)
-        problems: list[Problem] = []
         columns = list(state["columns"]) if state is not None else _header(data.split(b"\n", 1)[0])
-        shape = _shape(columns)
+        done = int(state["lines"]) if state is not None else 0
+        shape, problems = _shape(columns), list[Problem]()
         headed = end > 0 or state is not None
         if final and headed and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
-            place = data.count(b"\n") + 1 + (int(state["lines"]) if state is not None else 0)
             reason = "the last line has no line end and is used, but may be cut"
-            problems.append(Problem.at(source.path, "cut-file", reason, line=place))
+            problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1 + done))
             data += b"\n"
             end = len(data)
         body = data[:end]
-        done = 0
         if state is None:
             first, _, body = body.partition(b"\n")
             done = 1
             if not first:
                 return Reading(consumed=0)
-        else:
-            done = int(state["lines"])
         if shape is None or len(set(columns)) != len(columns):
             return Reading(problems=[Problem.at(source.path, "bad-record", "column names occur twice", line=1)])
         raw, count = _lines(body, done + 1)
         quoted = raw["raw"].str.contains('"', literal=True)
         ragged = ~quoted & (raw["raw"].str.count_matches(",", literal=True) != len(columns) - 1)
-        if ragged.any():
-            reason = f"lines without exactly {len(columns)} fields"
-            first_line = int(raw["line"].filter(ragged)[0])
-            problems.append(Problem.at(source.path, "bad-record", reason, line=first_line, count=int(ragged.sum())))
-            raw = raw.filter(~ragged)
+        problems += told(source, "bad-record", f"lines without exactly {len(columns)} fields", raw.filter(ragged))
+        raw = raw.filter(~ragged)
         frame, numbers = _split(raw, columns)
         rows, odd = _rows(source, shape, frame, numbers)
         if numbers.len() < raw.height:
@@ -304,9 +259,8 @@ class CsvRows(Log):
             problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - numbers.len()))
         reading = Reading({shape.table.name: rows}, [*problems, *odd])
         if final and data[end:].strip():
-            place = done + count + 1
             reason = "the last line has no line end and is left out"
-            reading.problems.append(Problem.at(source.path, "cut-file", reason, line=place))
+            reading.problems.append(Problem.at(source.path, "cut-file", reason, line=done + count + 1))
         reading.consumed = min(end, size)
         reading.state = {"columns": columns, "lines": done + count}
         return reading

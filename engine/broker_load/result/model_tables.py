@@ -124,10 +124,10 @@ def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -
     columns = broker_columns(cluster, cluster.sums)
     everyone = np.ones(cluster.topology.brokers, np.bool_)
     raw = {resource: cluster.sums.raw(resource) for resource in RESOURCES}
-    nearest = data_quality.tightest(cluster, raw, everyone, parameters)
+    tightest, headroom = data_quality.tightest(cluster, raw, everyone, parameters)
     columns |= {
-        "headroom_pct": known("h", nearest.headroom),
-        "tightest": nearest.resource,
+        "headroom_pct": known("h", headroom),
+        "tightest": tightest,
         "flags": data_quality.flags(model, cluster, parameters),
         "measured_cpu_pct": known("m", measured),
         "residual_cpu_pct": known("r", residual),
@@ -200,7 +200,7 @@ def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
             "valid": model.aggregate.valid,
             "leader": topology.ids_of(topology.leader),
             "replicas": topology.replica_lists,
-            "isr": topology.in_sync_lists,
+            "isr": topology.partition_lists(topology.isr),
             "cpu_pct_cores": cpu,
             "disk_mb": of_leader(loads.disk, values.disk),
             "nw_in_kbs": nw_in,

@@ -11,7 +11,7 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.insight import failover
-from engine.broker_load.insight.failover import Aftermath, Headroom
+from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables import whatif
@@ -58,7 +58,7 @@ def find(cluster: Cluster, parameters: BrokerLoadParameters) -> Losses | None:
             "leaderless": int(failures.leaderless[index]),
             "unclean": int(failures.unclean[index]),
             "under_min_isr": int(failures.under[index]),
-            **_capacity(room[index], int(failures.leaderless[index])),
+            **room[index],
         }
         for index in np.flatnonzero(topology.alive).tolist()
     ]
@@ -77,26 +77,15 @@ def find(cluster: Cluster, parameters: BrokerLoadParameters) -> Losses | None:
 
 def outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> Row:
     """Return the row of result table ``failures`` for the failure called ``name``."""
-    election, sums = aftermath.election, aftermath.sums
-    room = failover.headroom(cluster, aftermath.failed, {r: sums.raw(r) for r in RESOURCES}, parameters)
+    election, loads = aftermath.election, {name: aftermath.sums.raw(name) for name in RESOURCES}
+    leaderless = int((election.moved & (election.new < 0)).sum())
     return {
         "failure": name,
         "moved": int((election.moved & (election.new >= 0)).sum()),
-        "leaderless": int((election.moved & (election.new < 0)).sum()),
+        "leaderless": leaderless,
         "unclean": int((election.moved & election.unclean).sum()),
         "under_min_isr": int((election.under & ~election.under_before).sum()),
-        **_capacity(room, int((election.moved & (election.new < 0)).sum())),
-    }
-
-
-def _capacity(room: Headroom, leaderless: int) -> Row:
-    """Return the columns on capacity of a failure's row, and whether it can be survived (None: unknown)."""
-    return {
-        "over": room.over,
-        "newly_over": room.newly_over,
-        "worst": room.worst,
-        "headroom_pct": room.percent,
-        "survivable": room.survivable(leaderless),
+        **failover.headroom(cluster, aftermath.failed, loads, leaderless, parameters),
     }
 
 

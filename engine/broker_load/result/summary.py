@@ -12,6 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import data_quality, replication
+from engine.broker_load.model.topology import words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
 from engine.core.units import plural
@@ -54,7 +55,8 @@ def add(
         share = cluster.utilisation(resource)
         unsure = math.isnan(share) or cluster.lacking
         builder.summary[f"{resource.lower()}_utilization_pct"] = None if unsure else share * 100.0
-    over = _over_capacity(cluster, parameters)
+    by_resource = {name: topology.ids[goals.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
+    over = {name: ids for name, ids in by_resource.items() if ids}
     builder.summary |= {"brokers_over_capacity": len(set().union(*over.values())) if over else 0}
     violated = [v for v in decided if v.violated]
     builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
@@ -66,7 +68,8 @@ def add(
     builder.headline += replication.headline(states)
     _headline(model, cluster, builder, words)
     builder.findings.extend(replication.findings(topology, states))
-    builder.frames["partitions"] = builder.frames["partitions"].with_columns(state=pl.Series(replication.words(states)))
+    told = words_at(topology.size, ((flags, name) for name, flags in states.items()))
+    builder.frames["partitions"] = builder.frames["partitions"].with_columns(state=pl.Series(told))
     builder.findings.extend(
         Finding(
             "severe" if v.hard else "moderate",
@@ -121,12 +124,6 @@ _GOALS = {
     "LeaderBytesInDistributionGoal": ("balance of leaders' network in", "let other replicas of busy topics lead"),
 }
 """What each goal is about, and what to do where it is violated."""
-
-
-def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:
-    """Return the ids of brokers over a capacity threshold, by resource."""
-    over = {name: cluster.topology.ids[goals.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
-    return {name: ids for name, ids in over.items() if ids}
 
 
 DEAD = "dead brokers"
@@ -231,24 +228,23 @@ def _mean_cpu(cluster: Cluster) -> str:
 
 def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     topology, total = model.topology, model.aggregate
-    if not total.enough and topology.size:
-        builder.notes.append(
-            "Cruise Control would answer: not enough valid windows; the newest window with samples is still shown"
-        )
     most = max((window.most for window in total.windows), default=0)
-    if 0 < most < parameters.min_samples:
-        builder.notes.append(
-            f"no window has min-samples ({parameters.min_samples}) samples of a partition: all values count as extrapolated"
-        )
-    if "windows" not in builder.frames:
-        rows = topology.size * len(total.windows)
-        builder.notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
-    if model.synthetic:
-        builder.notes.append("no topology: each partition is shown with its leader only")
-    if not topology.racks_known and topology.brokers:
-        builder.notes.append(goals.RACKS_UNKNOWN)
-    if model.history.unknown:
-        builder.notes.append(model.history.unknown)
+    rows = topology.size * len(total.windows)
+    told = (
+        (
+            not total.enough and topology.size,
+            "Cruise Control would answer: not enough valid windows; the newest window with samples is still shown",
+        ),
+        (
+            0 < most < parameters.min_samples,
+            f"no window has min-samples ({parameters.min_samples}) samples of a partition: all values count as extrapolated",
+        ),
+        ("windows" not in builder.frames, f"the table windows is left out: {rows:,} rows are more than max-rows"),
+        (model.synthetic, "no topology: each partition is shown with its leader only"),
+        (not topology.racks_known and topology.brokers, goals.RACKS_UNKNOWN),
+        (model.history.unknown, model.history.unknown),
+    )
+    builder.notes += [text for holds, text in told if holds]
 
 
 _SOURCES = ("source", ("model", "measured", "reported", "upstream"))

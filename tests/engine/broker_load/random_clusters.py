@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control import replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster, sums
-from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
+from engine.broker_load.cruise_control.replica_loads import OF_WINDOW, LeaderValues, WindowLoad
 from engine.broker_load.model import broker_capacity, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.topology import Broker, Topology
@@ -21,7 +21,8 @@ from engine.broker_load.parameters import CpuWeights
 def one_window(values: LeaderValues) -> list[WindowLoad]:
     """The window that has just these values."""
     rates = (values.bytes_in, values.bytes_out, values.replication_in, values.replication_out)
-    return [WindowLoad(*(part.astype(np.float32) for part in (values.cpu / 100.0, *rates)))]
+    parts = (part.astype(np.float32) for part in (values.cpu / 100.0, *rates))
+    return [dict(zip(OF_WINDOW, parts, strict=True))]
 
 
 def described(rows: Sequence[Sequence[object]]) -> pl.DataFrame:

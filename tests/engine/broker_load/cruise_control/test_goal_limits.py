@@ -163,7 +163,7 @@ def test_topics_that_need_leaders_everywhere() -> None:
     leaderless = three([*partitions, ("u", 3, -1, [1])])
     assert decided(leaderless, goal, topics_with_min_leaders_per_broker="t|u")[2] == 1
     twice = decided(cluster, goal, topics_with_min_leaders_per_broker=".", min_topic_leaders_per_broker=2)
-    assert twice == (True, "topic t: 1 leaders on broker 1", 2)
+    assert twice == (True, "topic t: 1 leader on broker 1", 2)
     violated, detail, count = decided(cluster, goal, topics_with_min_leaders_per_broker="(")
     assert (violated, count) == (None, 0) and detail.startswith("not a regular expression")
 

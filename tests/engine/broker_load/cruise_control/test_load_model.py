@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.broker_load.cruise_control import load_model, replica_loads, windows
-from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
+from engine.broker_load.cruise_control.replica_loads import LeaderValues
 from engine.broker_load.cruise_control.windows import Aggregate, Window, WindowSums
 from engine.broker_load.model import topology
 from engine.broker_load.model.topology import Broker, Partitions, Topology
@@ -175,10 +175,9 @@ def test_loads_of_replicas() -> None:
         np.array(each) for each in ([100, 50, 10], [7, 8, 9], [10, 3, 4], [20, 5, 6], [1, 1, 1], [5, 2, 2], [0, 0, 0])
     ]
     leader = LeaderValues(*(part.astype(np.float64) for part in parts))
+    of_all = [10, 3, 4], [20, 5, 6], [1, 1, 1], [5, 2, 2]
     loads = [
-        WindowLoad(
-            *(np.array(part, np.float32) for part in ([cpu, 1, 1], [10, 3, 4], [20, 5, 6], [1, 1, 1], [5, 2, 2]))
-        )
+        dict(zip(replica_loads.OF_WINDOW, np.array([[cpu, 1, 1], *of_all], np.float32), strict=True))
         for cpu in (0.5, 1.5)
     ]
     found = replica_loads.as_cruise_control(one, leader, loads, CpuWeights(0.7, 0.15, 0.15))

@@ -279,7 +279,11 @@ def test_a_quote_changes_nothing_in_the_lines_around_it() -> None:
     rest = CsvRows().read(source, data[cut : data.index(b"3,")], first.state, False)
     last = CsvRows().read(source, data[data.index(b"3,") :], rest.state, True)
     parts = [reading.rows["broker_list"] for reading in (first, rest, last)]
-    assert pl.concat(parts).rows() == whole.rows["broker_list"].rows() == [(2, "b", "s·", True), (3, "c", "s", True)]
+    assert (
+        pl.concat(parts).rows()
+        == whole.rows["broker_list"].rows()
+        == [(2, "b", "s·", True, None), (3, "c", "s", True, None)]
+    )
 
 
 def test_csv_rows_that_do_not_fit(tmp_path: Path) -> None:
