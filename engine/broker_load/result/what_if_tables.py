@@ -192,7 +192,10 @@ def broker_rows(
     was = was.with_columns(nw_out_physical_kbs=pl.Series(failover.physical_out(cluster)))
     was = was.rename({name: name + "_before" for name in was.columns if name != "broker"})
     was = was.select(name for name in was.columns if name in table.schema)
-    both = pl.DataFrame(columns).join(was, on="broker", how="left", maintain_order="left")
+    rows = pl.DataFrame(
+        columns, schema_overrides={"broker": pl.Int32}
+    )  # a table without brokers has no types of its own
+    both = rows.join(was, on="broker", how="left", maintain_order="left")
     return table.frame(both.select(name for name in both.columns if name in table.schema))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.core.view import Result
 from tests.engine.broker_load.clusters import KB, MB, Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
@@ -153,3 +154,10 @@ def test_an_unknown_broker_in_fail_is_a_problem(tmp_path: Path) -> None:
     for option in ("fail", "demote"):
         found = [(p.path, p.kind) for p in compute(given, (option, "1,rack:none")).problems]
         assert found == [(f"-o {option}", "bad-option")]
+
+
+def test_a_what_if_of_samples_that_name_no_broker_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "samples.csv").write_text(f"topic,partition,time_ms,{','.join(SAMPLE)}\nt,0,3600120000{',1' * 9}\n")
+    result = compute(read(tmp_path), ("elect", "all"))
+    assert result.outcome is not None and result.outcome.value.startswith("0 leaders move")
+    assert not result.tables["scenario_brokers"].height
