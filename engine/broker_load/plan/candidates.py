@@ -121,10 +121,23 @@ def swaps(state: State, broker: int, others: Ints, column: int, sign: int) -> Ca
     theirs = [
         moves(state, *_heaviest(state, other, column, -sign), np.array([broker], np.int32)) for other in others.tolist()
     ]
-    back = _joined(theirs)
-    left, right = [], []
+    return _pairs(mine, _joined(theirs), others, column, sign)
+
+
+def leader_swaps(state: State, broker: int, column: int, sign: int) -> Candidates:
+    """Return swaps of leaderships between ``broker`` and others, which copy nothing; as ``swaps``."""
+    mine, back = leaderships(state, broker, away=True), leaderships(state, broker, away=False)
+    others = np.intersect1d(mine.target, back.source)
+    return _pairs(mine, back, others, column, sign)
+
+
+def _pairs(mine: Candidates, back: Candidates, others: Ints, column: int, sign: int) -> Candidates:
+    """Return pairs of a candidate of ``mine`` to one of the ``others`` and one of ``back`` from it."""
+    left, right = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for other in others.tolist():
         here, there = np.flatnonzero(mine.target == other), np.flatnonzero(back.source == other)
+        here = here[_spread(sign * mine.load[here, column])]
+        there = there[_spread(-sign * back.load[there, column])]
         left.append(np.repeat(here, len(there)))
         right.append(np.tile(there, len(here)))
     first, second = np.concatenate(left), np.concatenate(right)
@@ -132,6 +145,12 @@ def swaps(state: State, broker: int, others: Ints, column: int, sign: int) -> Ca
     keep = (sign * load[:, column] > 0) & (mine.row[first] != back.row[second])
     taken = mine.take(first[keep])
     return replace(taken, load=load[keep], back=second[keep], others=back)
+
+
+def _spread(load: Floats) -> Longs:
+    """Return places of a few of the loads, spread over all, so that pairs differ by any amount."""
+    order = np.argsort(-load, kind="stable")
+    return order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(FEW, len(order))).astype(np.int64))]
 
 
 def _joined(parts: list[Candidates]) -> Candidates:
@@ -144,8 +163,7 @@ def _joined(parts: list[Candidates]) -> Candidates:
 def _heaviest(state: State, broker: int, column: int, sign: int) -> tuple[Longs, Longs]:
     """Return some replicas on ``broker``, spread over all by their load in ``column``, so that pairs differ by any amount."""
     rows, positions = replicas_on(state, np.array([broker], np.int32))
-    order = np.argsort(-sign * loads_at(state, rows, positions)[:, column], kind="stable")
-    chosen = order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(FEW, len(order))).astype(np.int64))]
+    chosen = _spread(sign * loads_at(state, rows, positions)[:, column])
     return rows[chosen], positions[chosen]
 
 
@@ -209,7 +227,7 @@ def _topic_change(state: State, row: Ints, source: Ints, target: Ints) -> Floats
 def sizes(problem: Problem, made: Candidates) -> Floats:
     """Return what each candidate costs in MB: its data, and something for every change."""
     if made.leads:
-        return np.full(len(made), problem.cost_mb)
+        return np.full(len(made), problem.cost_mb * (1 if made.back is None else 2))
     cost = problem.as_follower[made.row, DISK] + 3 * problem.cost_mb
     if made.back is not None and made.others is not None:
         cost = cost + problem.as_follower[made.others.row[made.back], DISK] + 3 * problem.cost_mb

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -27,7 +29,7 @@ from engine.broker_load.plan.survive import survive
 from engine.core.parameters import no_what_if
 
 SMALL = 3_000
-"""Most partitions of a cluster for which plans are sought in three ways, of which the best one counts."""
+"""Most partitions of a cluster for which plans are sought in several ways, of which the best one counts."""
 Report = Callable[[float, str], None]
 Context = tuple[Callable[[], None], Report]
 """What raises if the plan is no longer wanted, and what is told how far it is."""
@@ -204,19 +206,23 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
         can = np.zeros_like(can)
     ways = [_Way(chased, can, names, drained, want.survive, free)]
     if not want.survive and not free and problem.cluster.topology.size <= SMALL:
-        late = replace(ways[0], goals_first=True)
-        ways += [replace(ways[0], rounds=2), late, replace(late, careful=True)]
-    report(0.1, "looking for moves")
+        late = replace(ways[0], goals_first=True, careful=True)
+        ways += [late, replace(late, careful=False, rounds=3), replace(ways[0], guarded=True, rounds=2)]
+
+    def part(number: int) -> Report:
+        return lambda share, text: report((number + share) / len(ways), text)
+
     ends = []
     for number, way in enumerate(ways):
-        found = way.search(problem, check)
-        report((number + 0.7) / len(ways), "putting the steps in order")
+        found = way.search(problem, check, part(number))
         today, steps, left_out = sequence.in_order(problem, found, names, undecided, check)
         if left_out and _worth(problem, today, steps, can)[:4] > _worth(problem, today, [], can)[:4]:
             # What is left is worse than today: a part of it may be better.
             best = min(range(len(steps) + 1), key=lambda end: _worth(problem, today, steps[:end], can))
             steps = steps[:best]
         ends.append((today, steps, left_out))
+        if number and min(_worth(problem, *end[:2], can)[:5] for end in ends) <= (0.0, 0, 0, len(why), 0):
+            break
     today, steps, left_out = min(ends, key=lambda end: _worth(problem, end[0], end[1], can))
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
@@ -225,8 +231,8 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense; ``rounds`` of the
-    soft goals and survival in turns."""
+    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense; ``guarded``: no
+    goal is mended at the expense of survival; ``rounds`` of the soft goals and survival in turns."""
 
     chased: Flags
     reachable: Flags
@@ -236,41 +242,61 @@ class _Way:
     free: bool
     goals_first: bool = False
     careful: bool = False
+    guarded: bool = False
     rounds: int = 1
 
-    def search(self, problem: Problem, check: Callable[[], None]) -> Search:
+    def search(self, problem: Problem, check: Callable[[], None], report: Report) -> Search:
         """Return the placement found, with everything that changed."""
-        search = Search(State(problem), self.chased, check, free=self.free)
-        racks = problem.parameters.plan_survive == "rack"
-        every = np.ones(limits.GOALS, np.bool_)
-        if not self.free:
-            search.rescue(self.drained)
-            search.spread()
-        search.mend(self.names, HARD)
-        if self.goals_first:
-            search.mend(self.names, every)
-            search.take_back()
-            search.take_back(strict=False)
-        if problem.parameters.plan_survive != "none":
-            survive(search, racks, self.reachable, self.careful)
-        for _ in range(0 if self.only_survival else self.rounds):
-            search.guarded = self.goals_first
-            search.mend(self.names, every)
-            if problem.parameters.plan_survive != "none":
-                survive(search, racks, self.reachable, careful=True)
-        search.take_back()
-        if not self.only_survival:
-            search.take_back(strict=False)
+        calls = itertools.count()
+        share = 0.0
+
+        def tick() -> None:
+            check()
+            if next(calls) % 64 == 0:
+                report(share, f"looking for moves: {len(search.journal):,} changes so far")
+
+        search = Search(State(problem), self.chased, tick, free=self.free)
+        stages = list(self._stages(search))
+        for number, stage in enumerate(stages):
+            share = number / (len(stages) + 1)
+            stage()
+        report(len(stages) / (len(stages) + 1), "putting the steps in order")
         return search
+
+    def _stages(self, search: Search) -> Iterator[Callable[[], None]]:
+        """Yield what is done, one after the other."""
+        parameters, every = search.problem.parameters, np.ones(limits.GOALS, np.bool_)
+        everything = partial(search.mend, self.names, every)
+        losses = partial(survive, search, parameters.plan_survive == "rack", self.reachable)
+        survives = parameters.plan_survive != "none"
+        if not self.free:
+            yield partial(search.rescue, self.drained)
+            yield search.spread
+        yield partial(search.mend, self.names, HARD)
+        if self.goals_first:
+            yield everything
+            yield search.take_back
+            yield partial(search.take_back, strict=False)
+        if survives:
+            yield partial(losses, self.careful)
+        for _ in range(0 if self.only_survival else self.rounds):
+            guarded = self.goals_first or self.guarded
+            yield partial(setattr, search, "guarded", guarded)
+            yield everything
+            if survives:
+                yield partial(losses, self.careful or not guarded)
+        yield search.take_back
+        if not self.only_survival:
+            yield partial(search.take_back, strict=False)
 
 
 def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
-    """Return how bad the end of ``steps`` is: what is offline, hard goals, goals, losses of brokers and of racks, and MB."""
+    """Return how bad the end of ``steps`` is: what is offline, hard goals, losses of brokers, goals, losses of racks, and MB."""
     last = (steps[-1].after if steps else None) or today
     lost = int((can & ~last.survived)[: len(problem.alive)].sum())
     copied = sum(step.mb for step in steps)
     racks = int((can & ~last.survived).sum()) - lost
-    return float(last.offline), int(last.violated[HARD].sum()), int(last.violated.sum()), lost, racks, copied
+    return float(last.offline), int(last.violated[HARD].sum()), lost, int(last.violated.sum()), racks, copied
 
 
 def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:

@@ -7,7 +7,7 @@ docs/models/broker-load.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,31 +22,40 @@ AT_ONCE, PER = 48, 2_000
 """Most changes taken of one evaluation, each checked again before it is kept, and the replicas per each such change: one
 at a time is best, and slow in a large cluster."""
 PASSES = 3
+REPAIRS = 600
+"""Most repairs of a search: they take most of its time."""
+TRIES = 8
+"""Changes that are tried more of one evaluation where some of them may lose what is survived."""
 EPSILON = 1e-9
 LED = (CPU, NW_OUT, LEADERS, LEADER_IN)
 """Sums that a change of leadership alone moves."""
 
 Change = tuple[int, list[int], int]
 """A partition, its replicas in order, and its leader."""
+Mark = tuple[int, Floats, Flags]
+"""How many changes there were, ``now`` and ``kept`` then."""
 
 
 @dataclass
 class Search:
-    """A state that is being mended. ``chased`` [16] goals that can be met; ``guarded`` whether no loss may become worse;
-    ``free`` whether nothing may be copied; ``reasons`` why each changed partition changed first."""
+    """A state that is being mended. ``chased`` [16] goals that can be met; ``guarded`` whether nothing that is survived may be
+    lost, unless ``repair`` gives it back; ``risk`` how much survivors [M] get over their thresholds more with each candidate;
+    ``free`` whether nothing may be copied."""
 
     state: State
     chased: Flags
     check: Callable[[], None] = lambda: None
     guarded: bool = False
     free: bool = False
-    reasons: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.before: dict[int, Placed] = {}
         self.now = self.state.totals()
         self.at_once = int(np.clip((self.state.lists >= 0).sum() // PER, 1, AT_ONCE))
-        self.lost = self.loss() if self.guarded else 0.0
+        self.kept = self.survived()
+        self.journal: list[tuple[Placed, str]] = []
+        self.repairs, self.looked_at = REPAIRS, 0
+        self.repair: Callable[[], bool] = lambda: False
+        self.risk: Callable[[Candidates], Floats] = lambda made: np.zeros(len(made))
 
     @property
     def problem(self) -> Problem:
@@ -54,45 +63,60 @@ class Search:
         return self.state.problem
 
     def guard(self) -> None:
-        """Let no later change make a loss worse."""
-        self.guarded, self.lost = True, self.loss()
+        """Let no later change lose what is survived now."""
+        self.guarded, self.kept = True, self.survived()
 
-    def loss(self) -> float:
-        """Return how far survivors are over their thresholds, summed over all losses, with 1 for each that is not survived."""
-        survival = self.state.survival()
-        return float(survival.over.sum() + (~survival.survived & self.problem.counted).sum())
+    def survived(self) -> Flags:
+        """Return the losses [E] that are survived."""
+        return self.state.survival().survived & self.problem.counted
+
+    def _safe(self, repair: bool) -> bool:
+        """Return whether, where guarded, every loss is still survived, or is again after a ``repair``; note those that are now
+        too."""
+        if not self.guarded:
+            return True
+        survived = self.survived()
+        if not (self.kept & ~survived).any():
+            self.kept = survived
+            return True
+        self.repairs -= repair
+        return repair and self.repairs >= 0 and self.repair() and self._safe(repair=False)
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 
-    def attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool]) -> bool:
-        """Make the changes if the totals [16] afterwards are ``fine`` and, where guarded, no loss becomes worse.
+    def mark(self) -> Mark:
+        """Return where the search is, to go back to it."""
+        return len(self.journal), self.now, self.kept
 
-        Where losses are in the way, the followers are tried in another order: that decides who takes over.
-        """
-        if self._attempt(changes, reason, fine):
-            return True
-        if not self.guarded:
-            return False
-        turned = [(row, [*replicas[:1], *replicas[2:], *replicas[1:2]], leader) for row, replicas, leader in changes]
-        return self._attempt(turned, reason, fine)
+    def back_to(self, mark: Mark) -> None:
+        """Undo every change since ``mark``."""
+        for placed, _ in reversed(self.journal[mark[0] :]):
+            self.state.restore(placed)
+        del self.journal[mark[0] :]
+        _, self.now, self.kept = mark
 
-    def _attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool]) -> bool:
-        held = [self.state.place(*change) for change in changes]
+    def changed(self) -> dict[int, tuple[Placed, str]]:
+        """Return how each changed partition was placed at first, and why it changed first."""
+        first = {placed.row: (placed, reason) for placed, reason in reversed(self.journal)}
+        now = self.state
+        return {
+            row: (placed, reason)
+            for row, (placed, reason) in first.items()
+            if placed.leader != now.leader[row] or (placed.replicas != now.lists[row]).any()
+        }
+
+    def attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool], repair: bool = False) -> bool:
+        """Make the changes if the totals [16] afterwards are ``fine`` and, where guarded, every loss stays survived, or can be
+        again after a ``repair``."""
+        start = self.mark()
+        self.journal += [(self.state.place(*change), reason) for change in changes]
         totals = self.state.totals()
-        kept = fine(totals)
-        if kept and self.guarded:
-            lost = self.loss()
-            kept = lost <= self.lost + EPSILON
-            self.lost = lost if kept else self.lost
-        if not kept:
-            for placed in reversed(held):
-                self.state.restore(placed)
-            return False
-        self.now = totals
-        for placed in held:
-            self.before.setdefault(placed.row, placed)
-            self.reasons.setdefault(placed.row, reason)
-        return True
+        if fine(totals):
+            self.now = totals
+            if self._safe(repair):
+                return True
+        self.back_to(start)
+        return False
 
     def best(self, made: Candidates) -> tuple[tuple[float, float], int] | None:
         """Return the candidate that harms hard goals least, then soft ones and the balance; and by how much."""
@@ -233,6 +257,8 @@ class Search:
         over = bool(state.sums[column, broker] > state.bounds.high[place, broker])
         if column in LED:
             yield candidates.leaderships(state, broker, away=over)
+            if column != LEADERS:
+                yield candidates.leader_swaps(state, broker, column, 1 if over else -1)
         if self.free:
             return
         full = state.sums[column] * problem.even(state.sums)[min(column, 3)] if column < 4 else state.sums[column]
@@ -269,17 +295,18 @@ class Search:
         value = 3 * gain - change[~held & self.chased & (np.arange(limits.GOALS) != goal)].sum(axis=0) - 0.05 * distance
         cost = candidates.sizes(self.problem, made)
         score = np.where(value > 0, value / cost, value * cost)[fit]
-        made_one = False
-        order = fit[np.lexsort((made.target[fit], made.row[fit], -score))]
+        made_now = 0
+        risk = self.risk(made.take(fit)) if self.guarded else np.zeros(len(fit))
+        order = fit[np.lexsort((made.target[fit], made.row[fit], -score, risk > EPSILON))]
         _, first = np.unique(made.row[order], return_index=True)  # the best of each partition
-        for one in order[np.sort(first)][: self.at_once].tolist():
+        for one in order[np.sort(first)][: self.at_once + TRIES * self.guarded].tolist():
             fine = self._helps(goal, held)
             if not self.still(made, one):
                 continue
-            made_one |= self.attempt(made.changes(self.state, one), name, fine)
-            if made_one and self._by_broker(goal)[topic, broker] <= EPSILON:
+            made_now += self.attempt(made.changes(self.state, one), name, fine, repair=True)
+            if made_now and (made_now == self.at_once or self._by_broker(goal)[topic, broker] <= EPSILON):
                 break
-        return made_one
+        return made_now > 0
 
     def _helps(self, goal: int, held: Flags) -> Callable[[Floats], bool]:
         return lambda totals: bool(totals[goal] < self.now[goal] - EPSILON) and self._no_worse(totals, held)
@@ -303,15 +330,17 @@ class Search:
 
         Not ``strict``: what a goal misses may grow if it is missed anyway, but no broker may leave its limits.
         """
-        state = self.state
-        moved = {row: self.copied(placed) for row, placed in self.before.items()}
+        state, changed = self.state, self.changed()
+        moved = {row: self.copied(placed) for row, (placed, _) in changed.items()}
         for row in sorted(moved, key=lambda row: (-moved[row], row)):
             self.check()
-            if self._had_to(self.before[row]):
+            first, reason = changed[row]
+            if self._had_to(first):
                 continue
             offline, offenders = int(state.offline[row]), np.zeros(0) if strict else self._missed()
-            held = state.placed(row)
-            state.restore(self.before[row])
+            start = self.mark()
+            self.journal.append((state.placed(row), reason))
+            state.restore(first)
             totals = state.totals()
             kept = state.offline[row] <= offline and totals[RACK] <= self.now[RACK]
             if strict or not kept:
@@ -319,15 +348,9 @@ class Search:
             else:
                 missed = self._missed()
                 kept = self._no_worse(totals, HARD) and bool((missed <= offenders)[self.chased].all())
-            if kept and self.guarded:
-                lost = self.loss()
-                kept = lost <= self.lost + EPSILON
-                self.lost = lost if kept else self.lost
-            if kept:
-                self.now = totals
-                del self.before[row], self.reasons[row]
-            else:
-                state.restore(held)
+            self.now = totals
+            if not (kept and self._safe(repair=True)):
+                self.back_to(start)
 
     def _had_to(self, placed: Placed) -> bool:
         """Return whether a replica was offline or two in one rack, so that the old place cannot be right."""

@@ -141,8 +141,8 @@ def in_order(
     state = State(problem, slack=0.0)
     today = now = standing(state, undecided)
     every = [
-        list(split(problem, placed, search.state.placed(row), search.reasons[row]))
-        for row, placed in sorted(search.before.items())
+        list(split(problem, placed, search.state.placed(row), reason))
+        for row, (placed, reason) in sorted(search.changed().items())
     ]
     waiting = _ordered(every)
     done: list[Step] = []

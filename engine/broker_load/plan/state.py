@@ -244,10 +244,9 @@ class State:
         up = problem.alive & ~problem.events & problem.counted[:, None]
         share = np.full((4, *up.shape), -np.inf)
         for row in (CPU, NW_IN, NW_OUT, DISK):
-            load = np.broadcast_to(self.sums[row], up.shape)
+            load, room = self.sums[row], problem.room[row]
             if row in CARRIED:
                 load = load + self.gained[0 if row == CPU else 1]
-            room = np.broadcast_to(problem.room[row], up.shape)
             if problem.machine is not None and row != DISK:
                 own = load / room
                 load, room = (limits.by_host(problem, np.where(up, value, 0.0)) for value in (load, room))

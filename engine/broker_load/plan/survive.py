@@ -7,7 +7,7 @@ dead broker's load goes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,15 @@ from engine.broker_load.plan.state import State
 
 SOFT = 0.1
 """What a goal missed by a mean load costs, as a share of a broker's capacity over a threshold."""
+MOST_LOST = 3
+"""Most losses that are mended again after one change."""
+MOST_LOOKED_AT, ATTEMPT = 12_000_000, 4_000
+"""Most pairs of a candidate and an event that a search looks at, some seconds, after which it keeps what it has; and the pairs
+that take as long as one attempt."""
+PATIENCE = 12
+"""Most heirs that cannot be relieved while all losses are mended together."""
+RETRIES = 3
+"""How often losses that could not be mended are tried again, after others were."""
 MOST_CELLS = 4_000_000
 """Most pairs of a candidate and an event that are looked at at once."""
 
@@ -49,13 +58,13 @@ class Reordered:
 def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False) -> None:
     """Mend every single broker loss of the events ``reachable`` [E], then every rack loss if ``racks``.
 
-    First at the expense of no goal; then, unless ``careful``, of no hard goal.
+    At the expense of no goal where that is possible; else, unless ``careful``, of no hard goal.
     """
     brokers = len(search.problem.alive)
+    search.repair, search.risk = lambda: _repair(search), lambda made: _risk(search, made)
     for way in (0, 1)[: 2 if racks else 1]:
         mine = reachable & ((np.arange(len(reachable)) >= brokers) == bool(way))
-        for gently in (True,) if careful else (True, False):
-            _mend(search, mine, "SurviveRack" if way else "SurviveBroker", gently)
+        _mend(search, mine, "SurviveRack" if way else "SurviveBroker", careful)
         search.guard()
 
 
@@ -78,32 +87,97 @@ def _over(state: State, load: Floats, at: object) -> Floats:
 
 
 def _mend(search: Search, wanted: Flags, reason: str, careful: bool) -> None:
-    """Mend the losses ``wanted``; ``careful``: at the expense of no goal, else of no hard goal."""
-    state, brokers = search.state, len(search.problem.alive)
-    stuck: set[tuple[int, int]] = set()
-    while True:
-        search.check()
-        over = _cells(state, wanted)
-        for cell in stuck:
-            over[cell] = 0.0
-        if over.max(initial=0.0) <= EPSILON:
+    """Mend the losses ``wanted``: all together, the worst cell first; where that fails, one after the other, the worst first,
+    and what is changed for one that cannot be mended is taken back."""
+    start = search.mark()
+    goal = _Goal(search, wanted, reason, careful=True)
+    if goal.settle(np.flatnonzero(wanted), PATIENCE):
+        return
+    goal.careful = careful
+    if goal.spent or (not careful and goal.settle(np.flatnonzero(wanted), PATIENCE)) or goal.spent:
+        return
+    search.back_to(start)
+    for _ in range(RETRIES):
+        kept, goal.wanted = len(search.journal), wanted.copy()
+        while (left := _cells(search.state, goal.wanted).sum(axis=1)).max(initial=0.0) > EPSILON:
+            event = int(np.argmax(left))
+            start = search.mark()
+            if not goal.settle(np.array([event])):
+                search.back_to(start)
+                goal.wanted[event] = False
+        if goal.spent or len(search.journal) == kept or (goal.wanted == wanted).all():
             return
-        event, heir = (int(place) for place in np.unravel_index(int(np.argmax(over)), over.shape))
-        goal = _Goal(search, wanted, reason, event, heir, HARD | search.chased if careful else HARD)
-        if not any(goal.take(offer) for offer in goal.offers(event - brokers if event >= brokers else -1)):
-            stuck.add((event, heir))
+
+
+def _risk(search: Search, made: Candidates) -> Floats:
+    """Return how much further [M] survivors get over their thresholds in the losses that are survived; 0 for swaps (unknown)."""
+    goal = _Goal(search, search.kept, "", careful=True)
+    return np.zeros(len(made)) if made.back is not None else goal.change_of(goal.placed(made))
+
+
+def _repair(search: Search) -> bool:
+    """Survive what was survived before the last change again, by other orders of followers alone; return whether that works."""
+    lost = np.flatnonzero(search.kept & ~search.survived())
+    if len(lost) > MOST_LOST:
+        return False
+    search.guarded = False
+    try:
+        reason = "SurviveRack" if lost[0] >= len(search.problem.alive) else "SurviveBroker"
+        return _Goal(search, search.kept, reason, careful=True, orders=True).settle(lost)
+    finally:
+        search.guarded = True
 
 
 @dataclass
 class _Goal:
-    """The cell of ``event`` and ``heir`` that is mended now."""
+    """What is to be mended: losses ``wanted`` [E], by ``orders`` of followers alone; now the cell of ``event`` and ``heir``,
+    without harm to the goals ``held``."""
 
     search: Search
     wanted: Flags
     reason: str
-    event: int
-    heir: int
-    held: Flags
+    careful: bool
+    orders: bool = False
+    event: int = -1
+    heir: int = -1
+    held: Flags = field(default_factory=HARD.copy)
+
+    @property
+    def spent(self) -> bool:
+        """Whether enough was looked at."""
+        return self.search.looked_at > MOST_LOOKED_AT
+
+    def settle(self, events: Longs, patience: int = 0) -> bool:
+        """Relieve the heirs in ``events``, the worst first; return whether none has too much in the end.
+
+        Give up at more than ``patience`` heirs that cannot be relieved: what is done for others may help them.
+        """
+        stuck = set[tuple[int, int]]()
+        while True:
+            self.search.check()
+            over = _cells(self.search.state, self.wanted)[events]
+            settled = bool(over.max(initial=0.0) <= EPSILON)
+            for cell in stuck:
+                over[cell] = 0.0
+            if over.max(initial=0.0) <= EPSILON or self.spent:
+                return settled
+            place, self.heir = (int(one) for one in np.unravel_index(int(np.argmax(over)), over.shape))
+            self.event = int(events[place])
+            if not self._relieve():
+                stuck.add((place, self.heir))
+                if len(stuck) > patience:
+                    return False
+
+    def _relieve(self) -> bool:
+        """Make some changes that relieve the heir, at the expense of no goal if that is possible; return whether any was made."""
+        rack, judged = self.event - len(self.search.problem.alive), list[tuple[Reordered, Floats]]()
+        self.held = HARD | self.search.chased
+        for offer in self.offers(max(rack, -1)):
+            judged.append((offer, -self.change_of(offer)))
+            if self.take(*judged[-1]):
+                return True
+        self.held = HARD
+        return not self.careful and any(self.take(*one) for one in judged)
 
     def offers(self, rack: int) -> Iterator[Reordered]:
         """Yield changes that may relieve the heir: orders, leaderships, moves."""
@@ -111,19 +185,21 @@ class _Goal:
         led = np.append(problem.racks == rack, False)[state.leader] if rack >= 0 else state.leader == self.event
         mine = np.flatnonzero(led & (state.next[:, int(rack >= 0)] == self.heir) & problem.movable)
         yield self._orders(mine)
+        if self.orders:
+            return
         away = candidates.leaderships(state, self.heir, away=True)
         bequeathed = [
             candidates.leaderships(state, broker, away=True) for broker in np.unique(state.leader[mine]).tolist()
         ]
         for made in bequeathed:
-            yield self._placed(made.take(np.isin(made.row, mine)))
-        yield self._placed(away)
+            yield self.placed(made.take(np.isin(made.row, mine)))
+        yield self.placed(away)
         if self.search.free:
             return
         places = np.flatnonzero(problem.places).astype(np.int32)
         rows, positions = candidates.replicas_on(state, np.array([self.heir], np.int32))
         first = np.lexsort((problem.as_follower[rows, DISK], ~np.isin(rows, mine)))
-        yield self._placed(candidates.moves(state, rows[first], positions[first], places))
+        yield self.placed(candidates.moves(state, rows[first], positions[first], places))
 
     def _orders(self, rows: Longs) -> Reordered:
         """Return every way to let another follower come first."""
@@ -141,7 +217,7 @@ class _Goal:
                          state.leader[row], np.full(len(row), 0.01 * self.search.problem.cost_mb))  # fmt: skip
         return made
 
-    def _placed(self, made: Candidates) -> Reordered:
+    def placed(self, made: Candidates) -> Reordered:
         """Return the orders that changes of leadership or moves lead to."""
         state = self.search.state
         lists, codes, leader = state.lists[made.row].copy(), state.codes[made.row].copy(), state.leader[made.row].copy()
@@ -159,12 +235,9 @@ class _Goal:
         lists, codes = np.take_along_axis(lists, order, 1), np.take_along_axis(codes, order, 1)
         return Reordered(made.row, lists, codes, leader, candidates.sizes(self.search.problem, made), made)
 
-    def take(self, offer: Reordered) -> bool:
-        """Make the best of the offers, as long as the heir needs them; return whether any was made."""
-        if not len(offer.row):
-            return False
+    def take(self, offer: Reordered, gain: Floats) -> bool:
+        """Make the best of the offers by their ``gain`` [M], as long as the heir needs them; return whether any was made."""
         search, state = self.search, self.search.state
-        gain = -self._change(offer)
         fit = np.flatnonzero(gain > EPSILON)
         if not len(fit):
             return False
@@ -191,6 +264,7 @@ class _Goal:
 
     def _attempt(self, changes: list[Change]) -> bool:
         search, state = self.search, self.search.state
+        search.looked_at += ATTEMPT
         before = float(_cells(state, self.wanted).sum())
 
         def fine(totals: Floats) -> bool:
@@ -199,10 +273,11 @@ class _Goal:
 
         return search.attempt(changes, self.reason, fine)
 
-    def _change(self, offer: Reordered) -> Floats:
+    def change_of(self, offer: Reordered) -> Floats:
         """Return the change [M] of how far survivors are over their thresholds, as if each offer stood alone."""
         state, problem, brokers = self.search.state, self.search.problem, len(self.search.problem.alive)
         total = np.zeros(len(offer.row))
+        self.search.looked_at += len(total) * (1 if offer.made is None else len(problem.events))
         base = state.sums[CARRIED]
         shift = np.zeros((2, len(offer.row)))
         source = target = offer.leader
