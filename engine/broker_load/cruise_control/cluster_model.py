@@ -17,6 +17,7 @@ import polars as pl
 from engine.broker_load.cruise_control.replica_loads import Loads
 from engine.broker_load.cruise_control.samples import NO_RATES
 from engine.broker_load.model.broker_capacity import Capacities
+from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.loads import HOSTS
@@ -130,9 +131,8 @@ class Cluster:
         without = [name for name in RESOURCES if np.isnan(self.capacity(name)[alive]).any()]
         reasons = [self.unknown.get(name, self.capacities.missing) for name in without]
         for why in dict.fromkeys(self.lacking.values()):
-            ids = [str(broker) for broker, reason in self.lacking.items() if reason == why]
-            who = f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}"
-            reasons.append(f"{who}{f' and {len(ids) - 6} more' if len(ids) > 6 else ''}: {why}")
+            ids = [broker for broker, reason in self.lacking.items() if reason == why]
+            reasons.append(f"broker{'s' if len(ids) > 1 else ''} {named(ids, 6)}: {why}")
         return "; ".join(dict.fromkeys(reasons))
 
     def by_host(self, value: Floats) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import Flags, Topology, across, any_of
 from engine.core.view import Finding, Headline, Level
 
@@ -66,7 +67,7 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
             continue
         subject, level, advice = _STATES[name]
         names = [f"{topology.topics[topology.topic[row]]}-{topology.partition[row]}" for row in rows[:_NAMED].tolist()]
-        text = f"{rows.size:,} of {topology.size:,}: {_named(names, rows.size)}"
+        text = f"{rows.size:,} of {topology.size:,}: {named(names, _NAMED, rows.size)}"
         how, places = where.get(name, ("out of sync:", missing(topology)))
         brokers = topology.ids[np.unique(topology.replicas[rows][places[rows]])].tolist()
         if brokers and name != "not led by its first replica":
@@ -79,10 +80,6 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
     return told
 
 
-def _named(names: list[str], count: int) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {count - _NAMED:,} more" if count > _NAMED else "")
-
-
 def listed(rows: pl.DataFrame) -> list[Finding]:
     """Return a finding on the rows of input table ``reassigning``, used where no topology is known."""
     names = [
@@ -92,7 +89,7 @@ def listed(rows: pl.DataFrame) -> list[Finding]:
     subject, level, advice = _STATES["reassigning"]
     to = ", ".join(map(str, rows["to"].drop_nulls().explode(empty_as_null=False).unique().sort().to_list()))
     where = f"; to broker{'s' if ',' in to else ''} {to}" if to else ""
-    return [Finding(level, subject, f"{_named(names, len(names))}{where}; {advice}")] if names else []
+    return [Finding(level, subject, f"{named(names, _NAMED, len(names))}{where}; {advice}")] if names else []
 
 
 def headline(found: dict[str, Flags]) -> list[Headline]:

@@ -291,12 +291,20 @@ class _Way:
 
 
 def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
-    """Return how bad the end of ``steps`` is: what is offline, hard goals, losses of brokers, goals, losses of racks, and MB."""
+    """Return how bad the end of ``steps`` is: offline, hard goals, losses of brokers, goals, losses of racks, MB and steps."""
     last = (steps[-1].after if steps else None) or today
     lost = int((can & ~last.survived)[: len(problem.alive)].sum())
     copied = sum(step.mb for step in steps)
     racks = int((can & ~last.survived).sum()) - lost
-    return float(last.offline), int(last.violated[HARD].sum()), lost, int(last.violated.sum()), racks, copied
+    return (
+        float(last.offline),
+        int(last.violated[HARD].sum()),
+        lost,
+        int(last.violated.sum()),
+        racks,
+        copied,
+        len(steps),
+    )
 
 
 def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:

@@ -28,9 +28,16 @@ _LINE = re.compile(
 reassignment moves."""
 _SEEN = re.compile(
     rb"^\S+:\d+ \(id: \d+ rack: |^Metadata for (?:all topics|\S+) \(from broker|^PARTITION\s+LEADER\s+EPOCH\s+REPLICAS|"
-    rb"^(?:Current partition reassignments:|No partition reassignments found|Status of partition reassignment:)",
+    rb"^(?:Current partition reassignments:|No partition reassignments found|Status of partition reassignment:|"
+    rb"There is no active reassignment of partition )",
     re.MULTILINE,
 )
+_NOT_DONE = re.compile(
+    rb"^There is no active reassignment of partition ([A-Za-z0-9._-]{1,255}-\d{1,9}), but replica set is ([\d, ]{0,400}?)"
+    rb" rather than ([\d, ]{1,400}?)\.?[ \t\r]*$", re.MULTILINE,
+)  # fmt: skip
+"""What ``kafka-reassign-partitions --verify`` says of a move that is neither done nor running."""
+_MOST_TOLD = 20
 _JSON = (b'"originating_broker"', b'"isrs"', b'"high_watermark"')
 """Keys of which one is in the JSON of kcat or rpk."""
 
@@ -39,7 +46,7 @@ class ClusterListing(Document):
     """Brokers with their racks, partitions with leader and replicas, or reassignments, line by line or as JSON."""
 
     id = "cluster-listing"
-    title = "kafka-broker-api-versions, kcat -L, rpk topic describe, kafka-reassign-partitions --list"
+    title = "kafka-broker-api-versions, kcat -L, rpk topic describe, kafka-reassign-partitions --list and --verify"
     tables: tuple[Table, ...] = (BROKERS_IN, TOPOLOGY, REASSIGNING)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -63,6 +70,7 @@ class ClusterListing(Document):
                 return Reading(problems=[Problem.at(source.path, "bad-json", str(error))], complete=False)
             problems += document.problems
             parts = _of_json(document.value, brokers)
+        problems += _failed(source.path, data)
         rows = [_placed(time, *part) for part in parts]
         odd = rows.count(None)
         reason = "a topic that no line names, a replica that is listed twice, or more replicas than can be"
@@ -70,6 +78,18 @@ class ClusterListing(Document):
         filled = ((BROKERS_IN, brokers), (TOPOLOGY, filter(None, rows)), (REASSIGNING, moving))
         by_table = {table.name: columns(table, found) for table, found in filled}
         return Reading(rows=dict(by_table), problems=problems, consumed=len(data))
+
+
+def _failed(path: str, data: bytes) -> Iterator[Problem]:
+    """Yield a problem for each move that ``--verify`` finds neither done nor running; after some, how many more there are."""
+    found = list(_NOT_DONE.finditer(data))
+    for one in found[:_MOST_TOLD]:
+        name, now, wanted = (part.decode("ascii") for part in one.groups())
+        reason = f"the move of {name} to brokers {wanted} failed or was overwritten: it is on {now}; plan and execute it again"
+        yield Problem.at(path, "move-failed", reason, line=data.count(b"\n", 0, one.start()) + 1)
+    if len(found) > _MOST_TOLD:
+        reason = "more moves failed or were overwritten; plan and execute them again"
+        yield Problem.at(path, "move-failed", reason, count=len(found) - _MOST_TOLD)
 
 
 def _of_lines(

@@ -12,6 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import data_quality, replication
+from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
@@ -60,10 +61,7 @@ def add(
     builder.summary |= {"brokers_over_capacity": len(set().union(*over.values())) if over else 0}
     violated = [v for v in decided if v.violated]
     builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
-    words = ", ".join(
-        f"{resource} of broker {', '.join(map(str, ids[:6]))}" + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
-        for resource, ids in over.items()
-    )
+    words = ", ".join(f"{resource} of broker {named(ids, 6)}" for resource, ids in over.items())
     states = replication.states(topology, parameters.min_insync_replicas)
     builder.headline += replication.headline(states)
     _headline(model, cluster, builder, words)

@@ -8,7 +8,7 @@ ACTIONS: tuple[Action, ...] = (
     act("broker-load.mode", "m", "Mode", "Loads as Cruise Control computes them, corrected to what was measured, or from "
            "the regression.", run="next('mode')", bar=14),
     act("broker-load.kill", "space", "Take out", "What if the broker or rack under the cursor died: kill it, or bring it "
-           "back; in the section plan: leave the partition under the cursor alone and plan again.", bar=11),
+           "back; in the section plan: reject the step under the cursor, leave its partition alone and plan again.", bar=11),
     act("broker-load.group", "b", "Group by", "Show brokers, hosts or racks.", bar=22),
     act("broker-load.demote", "M", "Demote", "Take the leadership from the broker under the cursor, or give it back.",
            bar=24),

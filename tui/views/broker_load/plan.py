@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ID = "bl-plan"
 """Of the table of steps."""
 HINT = "P plans for all goals, again for the next loss only; D drains brokers, a (here) adds some"
-KEYS = "Enter brokers after it   Space leave out   D drain   a add   P other plan   w write the files   : cut here"
+KEYS = "Enter brokers after it   Space reject a step   D drain   a add   P other plan   w write the files   : cut here"
 
 
 def content(open_step: Callable[[Row], Any]) -> Box:
