@@ -407,7 +407,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
         "sysbench": (
             "sysbench.txt",
-            b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\n"
+            b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\nRunning the test with following options:\n"
             b"General statistics:\n    total time:      10.0003s\nLatency (ms):\n         min:      0.50\n"
             b"         avg:      1.00\n         max:      2.00\n         95th percentile:      1.50\n         sum:      9.00\n",
         ),

@@ -105,9 +105,9 @@ EXPECTED = {
         r"disk_usage/test_view.py::\S+",
     ),
     "reader": (
-        r"test_fuzz.py::\S+\[iperf3\]", r"test_linear_time.py::\S+\[run-comparison-iperf3\]",
-        r"test_recognition.py::\S+\[run-comparison/iperf3\]",
-        r"test_recognition.py::test_a_file_is_taken_by_the_readers_expected\[run-comparison\]", r"test_iperf3.py::\S+",
+        r"test_fuzz.py::\S+\[bombardier\]", r"test_linear_time.py::\S+\[run-comparison-bombardier\]",
+        r"test_recognition.py::\S+\[run-comparison/bombardier\]",
+        r"test_recognition.py::test_a_file_is_taken_by_the_readers_expected\[run-comparison\]", r"test_bombardier.py::\S+",
         r"test_patterns.py::\S+", r"test_docs.py::\S+", r"test_house.py::\S+",
     ),
 }  # fmt: skip
@@ -160,15 +160,15 @@ def test_a_view(house: Path) -> None:
 
 
 def test_a_reader_format(house: Path) -> None:
-    assert "iperf3" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    assert "bombardier" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
     samples = runpy.run_path(str(house / "tests" / "contract" / "file_samples.py"))["SAMPLES"]
-    _, report = samples["run-comparison"]["iperf3"]
+    _, report = samples["run-comparison"]["bombardier"]
     for side, rate in (("left", 100), ("right", 50)):
         for number in range(5):
             folder = house / "runs" / side / str(number)
             folder.mkdir(parents=True)
-            (folder / "report.json").write_bytes(report.replace(b"9.25e8", str(rate + number).encode()))
+            (folder / "report.json").write_bytes(report.replace(b"2487.5", str(rate + number).encode()))
     words = ("-o", "left=left", "-o", "right=right", "--table", "metrics", "--no-cache")
     metrics = json.loads(run(house, "-m", "tui", "report", "run-comparison", str(house / "runs"), *words))
-    row = next(row for row in metrics["tables"]["metrics"] if row["resource"] == "received")
-    assert (row["unit"], row["direction"], row["effect"]) == ("bits/s", "higher", "worse")
+    row = next(row for row in metrics["tables"]["metrics"] if (row["resource"], row["bucket"]) == ("rps", "mean"))
+    assert (row["unit"], row["direction"], row["effect"]) == ("requests/s", "higher", "worse")

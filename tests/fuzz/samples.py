@@ -176,7 +176,8 @@ def written() -> dict[str, list[Sample]]:
             ("pyperf.json", _json({"version": "1.0", "benchmarks": [
                 {"runs": [{"warmups": [[1, 2.0]]}, {"values": [0.5, 0.6]}], "metadata": {"name": "x", "unit": "second"}}]})),
             ("burner.json", _json([burner, {**burner, "value": 2.5}])),
-            ("cpu.txt", b"sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n"
+            ("cpu.txt", b"sysbench 1.0.20\nRunning the test with following options:\n"
+             b"CPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n"
              b"    total time:  2.0017s\nLatency (ms):\n         min:     0.18\n         95th percentile:   0.92\n"
              b"         sum:      14.37\n"),
         ],

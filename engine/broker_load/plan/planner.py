@@ -205,7 +205,9 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
     if problem.cluster.missing:
         can = np.zeros_like(can)
     ways = [_Way(chased, can, names, drained, want.survive, free)]
-    if not want.survive and not free and problem.cluster.topology.size <= SMALL:
+    if want.survive and problem.cluster.topology.size <= SMALL:
+        ways.append(replace(ways[0], together=True))
+    elif not free and problem.cluster.topology.size <= SMALL:
         late = replace(ways[0], goals_first=True, careful=True)
         ways += [late, replace(late, careful=False, rounds=3), replace(ways[0], guarded=True, rounds=2)]
 
@@ -232,7 +234,8 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
 @dataclass(frozen=True, eq=False)
 class _Way:
     """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense; ``guarded``: no
-    goal is mended at the expense of survival; ``rounds`` of the soft goals and survival in turns."""
+    goal is mended at the expense of survival; ``together``: all losses are relieved, also where some stay; ``rounds`` of the
+    soft goals and survival in turns."""
 
     chased: Flags
     reachable: Flags
@@ -243,6 +246,7 @@ class _Way:
     goals_first: bool = False
     careful: bool = False
     guarded: bool = False
+    together: bool = False
     rounds: int = 1
 
     def search(self, problem: Problem, check: Callable[[], None], report: Report) -> Search:
@@ -267,7 +271,7 @@ class _Way:
         """Yield what is done, one after the other."""
         parameters, every = search.problem.parameters, np.ones(limits.GOALS, np.bool_)
         everything = partial(search.mend, self.names, every)
-        losses = partial(survive, search, parameters.plan_survive == "rack", self.reachable)
+        losses = partial(survive, search, parameters.plan_survive == "rack", self.reachable, together=self.together)
         survives = parameters.plan_survive != "none"
         if not self.free:
             yield partial(search.rescue, self.drained)

@@ -55,16 +55,17 @@ class Reordered:
         ]
 
 
-def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False) -> None:
+def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False, together: bool = False) -> None:
     """Mend every single broker loss of the events ``reachable`` [E], then every rack loss if ``racks``.
 
-    At the expense of no goal where that is possible; else, unless ``careful``, of no hard goal.
+    At the expense of no goal where that is possible; else, unless ``careful``, of no hard goal. ``together``: relieve heirs of
+    all losses to the end, also where some losses stay.
     """
     brokers = len(search.problem.alive)
     search.repair, search.risk = lambda: _repair(search), lambda made: _risk(search, made)
     for way in (0, 1)[: 2 if racks else 1]:
         mine = reachable & ((np.arange(len(reachable)) >= brokers) == bool(way))
-        _mend(search, mine, "SurviveRack" if way else "SurviveBroker", careful)
+        _mend(search, mine, "SurviveRack" if way else "SurviveBroker", careful, together)
         search.guard()
 
 
@@ -86,15 +87,16 @@ def _over(state: State, load: Floats, at: object) -> Floats:
     return np.asarray(share[0] + share[1])
 
 
-def _mend(search: Search, wanted: Flags, reason: str, careful: bool) -> None:
+def _mend(search: Search, wanted: Flags, reason: str, careful: bool, together: bool) -> None:
     """Mend the losses ``wanted``: all together, the worst cell first; where that fails, one after the other, the worst first,
     and what is changed for one that cannot be mended is taken back."""
     start = search.mark()
     goal = _Goal(search, wanted, reason, careful=True)
-    if goal.settle(np.flatnonzero(wanted), PATIENCE):
+    events, patience = np.flatnonzero(wanted), wanted.size * wanted.size if together else PATIENCE
+    if goal.settle(events, patience):
         return
     goal.careful = careful
-    if goal.spent or (not careful and goal.settle(np.flatnonzero(wanted), PATIENCE)) or goal.spent:
+    if goal.spent or (not careful and goal.settle(events, patience)) or goal.spent or together:
         return
     search.back_to(start)
     for _ in range(RETRIES):
