@@ -219,7 +219,6 @@ class FakeSession:
 ENTRIES = (
     Entry("first-view", "First view", "fake", "first files"),
     Entry("fake-view", "Fake view", "fake", "fake files"),
-    Entry("later-view", "Later view", "", "files of a later version"),
 )
 
 

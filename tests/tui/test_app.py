@@ -9,7 +9,7 @@ import pytest
 from engine.core.reading import Problem
 from engine.own_files.settings import State
 from engine.views import Entry
-from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage
+from tests.tui.fakes import ENTRIES, NOW, FakeSession, FakeView, play, stage
 from tui.views.shared.pane import make_pane
 from tui.widgets.table.table import LiveTable
 
@@ -47,23 +47,13 @@ def test_data_from_a_time_that_is_yet_to_come_are_called_so(tmp_path: Path) -> N
     play(story)
 
 
-def test_tab_without_view_says_what_it_will_read(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with stage(tmp_path) as s:
-            await s.press("3")
-            await s.see("Later view is not part of this version yet.")
-            assert "This tab reads files of a later version." in s.text()
-            await s.press("2")
-            await s.see("node-000")
-
-    play(story)
-
-
 def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
     """The other views wait for the first answer of the one that was shown, unless one of them is looked at."""
 
+    entries = (*ENTRIES, Entry("later-view", "Later view", "later", "other files"))
+
     async def story() -> None:
-        async with stage(tmp_path) as st:
+        async with stage(tmp_path, entries=entries) as st:
             answered = st.app.client.first_result
             await st.until(lambda: not st.app.client.wanted)  # the overview has its answers, too
             answered.clear()

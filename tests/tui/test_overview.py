@@ -156,7 +156,7 @@ def test_the_next_finding_of_any_view(tmp_path: Path) -> None:
 def test_only_one_view_with_data_is_shown_itself(tmp_path: Path) -> None:
     made = views()
     session = session_of({"fake-view": made["fake-view"]})
-    entries = (ENTRIES[1], Entry("later-view", "Later view", "", "files of a later version"))
+    entries = (ENTRIES[1], Entry("later-view", "Later view", "later", "other files"))
 
     async def story() -> None:
         async with stage(tmp_path, session=session, view=None, entries=entries) as s:
