@@ -32,11 +32,8 @@ settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more process than there are processors: some tests wait for a terminal, a clock or a disk.
-
-    Each costs four seconds of a processor to begin with, and makes the samples of all views again.
-    """
-    return (os.cpu_count() or 1) + 1
+    """Two more processes than there are processors: many tests wait for a terminal, a clock or a disk."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
