@@ -79,12 +79,13 @@ class JsonReport(Document):
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how near the head comes to the nearest of the tool's versions, and the keys that it lacks."""
-        dense, best = _dense(head), (0.0, "")
-        for marks in self._marks if form_of(head) == "JSON" else ():
+        script = _SCRIPT.match(head)
+        dense, best = _dense(head[script.end() :] if script else head), (0.0, "")
+        for marks in self._marks if script or form_of(head) == "JSON" else ():
             missing = [mark.strip(b"{[:").decode() for mark in marks if mark not in dense]
             own = any(mark in dense and mark not in _COMMON for mark in marks)
             if own and 1 - len(missing) / len(marks) > best[0]:
-                best = 1 - len(missing) / len(marks), ", ".join(missing)
+                best = 1 - len(missing) / len(marks), ", ".join(missing) or "JSON without JavaScript around it"
         return best
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -102,6 +103,8 @@ class JsonReport(Document):
         return out.reading(len(data))
 
 
+_SCRIPT = re.compile(rb"\s{0,9}(?:var|let|const|window\.)[^={]{1,80}=\s{0,9}(?=[{\[])")
+"""The beginning of a script that holds a document."""
 _COMMON = frozenset(
     f'"{key}"{end}'.encode()
     for key in (

@@ -166,6 +166,25 @@ def test_sysbench_waits_for_its_end() -> None:
         assert not read("cpu.txt", text[:end]).complete, "half a number is a number, too"
 
 
+def test_sysbench_gives_transactions_and_queries_between_preparing_and_cleaning_up() -> None:
+    told = "sysbench 1.0.17 (using bundled LuaJIT 2.1.0-beta2)\n\n"
+    text = (
+        "Running the test with following options:\nNumber of threads: 4\n\nSQL statistics:\n    queries performed:\n"
+        "        total:                           80000\n    transactions:                        4000   (66.64 per sec.)\n"
+        "    queries:                             80000  (1332.81 per sec.)\n\nGeneral statistics:\n"
+        "    total time:                          60.0163s\n\nLatency (ms):\n"
+        "         min:                                    9.15\n         avg:                                   60.02\n"
+        "         max:                                  178.86\n         95th percentile:                       87.56\n"
+        "         sum:                               240080.00\n\n"
+    )
+    reading = read("oltp.txt", f"{told}Creating table 'sbtest1'...\n{told}{text}{told}Dropping table 'sbtest1'...\n")
+    got = values(reading)
+    assert not reading.problems
+    assert got["test", "transactions", "", "rate", "transactions/s"] == [66.64]
+    assert got["test", "queries", "", "rate", "queries/s"] == [1332.81]
+    assert got["test", "latency", "", "Perc95", "ms"] == [87.56]
+
+
 @pytest.mark.parametrize("bad", ["٣", "-1", "nan", "0.3.1", ""])
 def test_a_run_with_a_bad_value_is_left_out_of_those_in_a_file(bad: str) -> None:
     text = (
