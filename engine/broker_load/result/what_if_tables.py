@@ -100,7 +100,7 @@ def _scenario(
     before = int(np.logical_or.reduce([goals.over_capacity(cluster, name, parameters) for name in RESOURCES]).sum())
     copied = sum(moved.values())
     text = f"{plural(int(changed.sum()), 'leader')} {'moves' if changed.sum() == 1 else 'move'}"
-    known = not after.missing
+    known = after.topology.brokers > 0 and not after.missing
     judged = f"{before} → {over} over capacity" if known or over else "load unknown"
     basis = "no data is copied" if not copied else f"{copied:,.0f} MB are copied"
     level: Level = "severe" if over else "ok" if known else ""

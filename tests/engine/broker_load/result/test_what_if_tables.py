@@ -159,5 +159,9 @@ def test_an_unknown_broker_in_fail_is_a_problem(tmp_path: Path) -> None:
 def test_a_what_if_of_samples_that_name_no_broker_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "samples.csv").write_text(f"topic,partition,time_ms,{','.join(SAMPLE)}\nt,0,3600120000{',1' * 9}\n")
     result = compute(read(tmp_path), ("elect", "all"))
-    assert result.outcome is not None and result.outcome.value.startswith("0 leaders move")
+    assert (
+        result.outcome is not None
+        and result.outcome.value == "0 leaders move, load unknown"
+        and not result.outcome.level
+    )
     assert not result.tables["scenario_brokers"].height
