@@ -121,7 +121,8 @@ class Registry:
         )
         try:
             with self.budget(len(data)):
-                reading = self.ahead and self.ahead.take(file.path, reader.kind.id, source.offset, len(data), state)
+                given = (file.path, content.status, reader.kind.id, source.offset, len(data), state)
+                reading = self.ahead and self.ahead.take(*given)
                 reading = reading or reader.kind.read(source, data, state, final)
             undeclared = reading.rows.keys() - {table.name for table in reader.kind.tables}
             if undeclared:

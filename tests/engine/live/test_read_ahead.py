@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ def written(folder: Path, *, binary: bool = False) -> list[Path]:
     return paths
 
 
-def ahead_of(begins: dict[str, int]) -> read_ahead.ReadAhead:
+def ahead_of(begins: dict[str, int], roots: Sequence[str] = ()) -> read_ahead.ReadAhead:
     """The second process's work, done here."""
     file = tempfile.TemporaryFile()  # noqa: SIM115
-    read_ahead.write(begins, VIEW.kinds, SETTINGS, file)
+    read_ahead.write(begins, roots, VIEW.kinds, SETTINGS, file)
     ended, alive = os.pipe()
     os.close(alive)
     return read_ahead.ReadAhead(begins, ended, file)
@@ -62,7 +63,7 @@ def test_inputs_are_the_same_and_every_outcome_is_taken(
     first, second = written(tmp_path)
     sizes = {str(path): path.stat().st_size for path in (first, second)}
     share = sum(sizes.values()) if not begin else sizes[str(second)] // begin
-    begins = dict(read_ahead._begins(sizes, share))
+    begins = dict(read_ahead._begins(sizes, (), share))
     assert len(begins) == (1 if begin else 2) and bool(begins[str(second)]) is bool(begin)
     ahead = ahead_of(begins)
     tables, problems = read(tmp_path, ahead)
@@ -80,6 +81,33 @@ def test_a_binary_history_that_was_cut_is_read_by_the_session(tmp_path: Path) ->
     expected, expected_problems = read(tmp_path)
     assert ahead._read is not None and problems == expected_problems
     assert all(frame.equals(expected[name]) for name, frame in tables.items())
+
+
+def test_a_file_that_another_one_replaced_is_read_by_the_session(tmp_path: Path) -> None:
+    first, second = written(tmp_path)
+    ahead = ahead_of({str(first): 0, str(second): 0})
+    other = tmp_path / "other"
+    other.write_bytes(second.read_bytes().replace(b"hourly", b"weekly"))
+    other.replace(second)
+    tables, _ = read(tmp_path, ahead)
+    expected, _ = read(tmp_path)
+    assert all(frame.equals(expected[name]) for name, frame in tables.items())
+    assert ahead._read, "outcomes of the file before"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_links_to_elsewhere_and_pipes_are_left_to_the_session(kind: str, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    place = inside / written(outside)[0].name
+    if kind == "link":
+        place.symlink_to(outside / place.name)
+    else:
+        os.mkfifo(place)
+    ahead = ahead_of({str(place): 0}, (str(inside),))
+    assert dict(read_ahead._begins({str(place): 1 << 40}, (str(inside),), 1 << 39)) == {str(place): 1 << 39}
+    assert ahead.take(str(place), place.stat(), "history", 0, 1, None) is None and ahead._read == {}
 
 
 def test_report_prints_the_same(tmp_path: Path) -> None:
