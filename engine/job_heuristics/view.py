@@ -179,7 +179,7 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
     failed, killed = summary["jobs_failed"], summary["jobs_killed"]
     ended = f"and {killed:,} killed" if killed else "0 killed"  # not of them
-    share = f" ({100 * lost / held:.1f} %)" if held else ""
+    share = f" ({100 * lost / held:.1f}%)" if held else ""
     numbers: tuple[tuple[str, str, str, str, Level], ...] = (
         ("jobs", "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", ""),
         ("severe or worse", "severe", f"{bad:,}", f"{summary['jobs_critical']} critical", level),

@@ -109,7 +109,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     worse_by: Annotated[
         float,
         option(
-            "A significant change counts as worse (or better) from this share of the left side on: 0.05 is 5 %.",
+            "A significant change counts as worse (or better) from this share of the left side on: 0.05 is 5%.",
             low=0.0,
         ),
     ] = 0.05

@@ -100,7 +100,7 @@ def size_text(ratio: float, *, time: bool) -> str:
     if time and 0 < ratio <= 1 / 1.995:
         return f"{1 / ratio:,.1f} × {less}"
     share = 100 * abs(ratio - 1.0)
-    return f"{share:.{1 if share < 9.95 else 0}f} % {more if ratio > 1 else less}"
+    return f"{share:.{1 if share < 9.95 else 0}f}% {more if ratio > 1 else less}"
 
 
 def side_names(left: str, right: str, room: int = 48) -> tuple[str, str]:

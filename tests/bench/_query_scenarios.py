@@ -23,7 +23,7 @@ from engine.query_profile.wlr.regression import Moments
 
 COLUMNS = ("ratio", "wlr", "ols", "nnls", "nnls+bg", "em100", "eb", "ln")
 REFERENCE = {
-    "costs within 25 %": (0.21, 0.18, 0.18, 0.15, 0.15, 0.08, 0.07, 0.07),
+    "costs within 25%": (0.21, 0.18, 0.18, 0.15, 0.15, 0.08, 0.07, 0.07),
     "costs log-sd 1": (0.73, 0.67, 0.17, 0.14, 0.14, 0.25, 0.09, 0.09),
     "correlated classes": (0.37, 0.35, 0.27, 0.21, 0.21, 0.30, 0.14, 0.13),
     "bursty and a sleeper": (0.53, 0.42, 0.21, 0.13, 0.13, 0.20, 0.07, 0.08),
@@ -32,7 +32,7 @@ REFERENCE = {
     "outlier intervals": (0.34, 0.33, 0.73, 0.41, 0.41, 0.21, 0.09, 0.09),
     "30 rows, 60 classes": (0.35, 0.33, 1.36, 0.77, 0.77, 0.25, 0.27, 0.25),
     "200 classes, 80 rare": (0.47, 0.46, 0.52, 0.33, 0.33, 0.25, 0.17, 0.15),
-    "noise 2 %": (0.37, 0.34, 0.07, 0.06, 0.06, 0.20, 0.05, 0.05),
+    "noise 2%": (0.37, 0.34, 0.07, 0.06, 0.06, 0.20, 0.05, 0.05),
     "costs double midway": (0.47, 0.43, 0.44, 0.33, 0.34, 0.27, 0.30, 0.31),
     "AR(1) noise .6": (0.40, 0.38, 0.17, 0.14, 0.14, 0.20, 0.10, 0.09),
 }
@@ -75,13 +75,13 @@ class Draw:
 
 
 DRAWS = {
-    "costs within 25 %": Draw(cost=0.25, cheap=1.0),
+    "costs within 25%": Draw(cost=0.25, cheap=1.0),
     "costs log-sd 1": Draw(cost=1.0, cheap=1.0),
     "correlated classes": Draw(size=1.4, vary=0.22, uneven=0.4, groups=8),
     "background and lag": Draw(wave=0.55),
     "30 rows, 60 classes": Draw(rows=30, classes=60),
     "200 classes, 80 rare": Draw(classes=200, size=1.25, vary=0.5, cost=0.5),
-    "noise 2 %": Draw(noise=0.02),
+    "noise 2%": Draw(noise=0.02),
 }
 
 

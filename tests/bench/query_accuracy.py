@@ -118,7 +118,7 @@ def synthetic() -> list[Line]:
         wrong, covered, width = np.array([one.result() for one in with_both]).T
     lines.append(
         Line("misattribution: time and calls", float(np.median(wrong)), "",
-             note=f"coverage {covered.mean() * 100:.0f} % of major classes, median width {np.median(width):.2f}")
+             note=f"coverage {covered.mean() * 100:.0f}% of major classes, median width {np.median(width):.2f}")
     )  # fmt: skip
     return lines
 
@@ -147,20 +147,20 @@ def summed_up(name: str, trials: list[Trial], other: list[tuple[float, float, fl
         ),
         Line("  beside the reference's best column", ours, "", best_of_reference(name), note=f"here (reference): {columns}"),
         Line(
-            "  coverage of nominal 90 %, major classes", covered.mean() * 100, "%", 90.0,
+            "  coverage of nominal 90%, major classes", covered.mean() * 100, "%", 90.0,
             note=f"median width {np.median(width):.2f} of the value; on another generator "
-            f"{covered_there.mean() * 100:.0f} %, width {np.median(width_there):.2f}",
+            f"{covered_there.mean() * 100:.0f}%, width {np.median(width_there):.2f}",
         ),
     ]  # fmt: skip
 
 
 KNOWN = {
-    "costs within 25 %": (0.25, 0.05),
+    "costs within 25%": (0.25, 0.05),
     "costs log-sd 1": (1.0, 0.05),
     "correlated classes": (0.55, 0.05),
     "30 rows, 60 classes": (0.55, 0.05),
     "200 classes, 80 rare": (0.6, 0.05),
-    "noise 2 %": (0.55, 0.02),
+    "noise 2%": (0.55, 0.02),
 }
 """Scenarios that are just the model: spread of log costs (of the first two exactly, of the others as a mixture) and noise."""
 
@@ -184,7 +184,7 @@ def ideal() -> list[Line]:
             wrong, covered, width = (list(column) for column in zip(*results, strict=True))
             lines.append(
                 Line(f"ideal (spread and noise told): {name}", float(np.median(wrong)), "", best_of_reference(name),
-                     note=f"reference's best column; mean {np.mean(wrong):.4f}; covers {np.mean(covered) * 100:.0f} %, "
+                     note=f"reference's best column; mean {np.mean(wrong):.4f}; covers {np.mean(covered) * 100:.0f}%, "
                      f"median width {np.median(width):.2f}")
             )  # fmt: skip
     finally:

@@ -72,7 +72,7 @@ def _bytes(home: Path) -> list[Line]:
             t.see("node-000")
             t.quiet(0.3, 5)
             lines.append(Line(f"first paint {label}", len(t.output), "bytes", first, note="budget"))
-            lines.append(Line(f"1 Hz, 12 % of rows {label}", t.bytes_during(4.0) / 4, "bytes/s", tick, note="budget"))
+            lines.append(Line(f"1 Hz, 12% of rows {label}", t.bytes_during(4.0) / 4, "bytes/s", tick, note="budget"))
         with Terminal([*FAKE, "1", "500", "1"], home, size) as t:
             t.see("node-000")
             t.quiet(0.3, 5)

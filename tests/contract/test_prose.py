@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -33,6 +34,28 @@ def test_phrases_that_must_be_decoded_are_not_used() -> None:
         if PHRASES.search(line)
     ]
     assert not found, "\n".join(found)
+
+
+def told(text: ast.AST) -> str:
+    """Return a literal's text, with a digit for each value in it; nothing for other code."""
+    if isinstance(text, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in text.values)
+    return text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
+
+
+def test_a_percentage_has_one_form() -> None:
+    found = []
+    for path in [path for part in ("engine", "tui") for path in (ROOT / part).rglob("*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        remarks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{path.relative_to(ROOT)}:{node.lineno}: {told(node)}"
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.JoinedStr, ast.Constant))
+            and id(node) not in remarks
+            and re.search(r"(\d|^) %(?!\w)", told(node))
+        ]
+    assert not found, "written without a space, as 45.3%:\n" + "\n".join(found)
 
 
 def git(*words: str) -> str:

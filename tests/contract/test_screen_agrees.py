@@ -66,7 +66,7 @@ def _query_profile(result: Any) -> None:
     intervals = result.tables["intervals"].filter(pl.col("window") == "now")
     headline = {line.label: line.value for line in result.headline}
     assert headline["intervals"] == f"{intervals['used'].sum()} of {intervals.height}"
-    assert headline["attributed"] == f"{100 * classes['y_share'].sum():.1f} %"
+    assert headline["attributed"] == f"{100 * classes['y_share'].sum():.1f}%"
     assert float(headline["active CPUs"].split()[0]) == pytest.approx(
         classes["active_cpus"].sum() / classes["y_share"].sum(), abs=0.006
     )

@@ -111,7 +111,7 @@ class FakeView:
         self.frame: pl.DataFrame | None = None
         self.calls: list[tuple[Any, int | None]] = []
         self.notes: tuple[str, ...] = ("mode plain", "window 5 min")
-        self.headline = (Headline("total", "42.0 GB", "n = 40, ±2 %"), Headline("worst", "97.3%", "", "severe"))
+        self.headline = (Headline("total", "42.0 GB", "n = 40, ±2%"), Headline("worst", "97.3%", "", "severe"))
 
     def compute(self, inputs: Inputs, parameters: FakeParameters, context: Context) -> Result:
         self.calls.append((parameters, context.at_ms))

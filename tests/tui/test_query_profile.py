@@ -64,7 +64,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
             await settle(s)
             first, second = screen_lines(s.app)[1:3]
             shown = " ".join((first + second).split())
-            assert shown == "CPU 434.7 s CPUs 0.92 of 4 attr. 99.8 % trust △ fair intervals 47 of 47"
+            assert shown == "CPU 434.7 s CPUs 0.92 of 4 attr. 99.8% trust △ fair intervals 47 of 47"
 
     play(story)
 

@@ -134,7 +134,7 @@ LABELS: Mapping[str, str] = {
     "in": "Bytes per second that are written.",
     "in capacity": "Bytes per second that the broker's network takes.",
     "in sync": "Replicas that have all messages.",
-    "interval": "Between which two values the saving lies with 90 % certainty.",
+    "interval": "Between which two values the saving lies with 90% certainty.",
     "IO": "Time that the queries waited for disk.",
     "jobs": "How many jobs the files hold.",
     "latency of the others": "How much faster or slower all other queries get on freer or busier CPUs.",

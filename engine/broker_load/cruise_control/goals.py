@@ -363,7 +363,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         ("DiskCapacityGoal", True, lambda: _capacity(cluster, parameters, "DISK", " MB")),
         ("NetworkInboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_IN", " KB/s")),
         ("NetworkOutboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_OUT", " KB/s")),
-        ("CpuCapacityGoal", True, lambda: _capacity(cluster, parameters, "CPU", " %")),
+        ("CpuCapacityGoal", True, lambda: _capacity(cluster, parameters, "CPU", "%")),
         (
             "ReplicaDistributionGoal",
             False,
@@ -373,7 +373,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         ("DiskUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "DISK", " MB")),
         ("NetworkInboundUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "NW_IN", " KB/s")),
         ("NetworkOutboundUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "NW_OUT", " KB/s")),
-        ("CpuUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "CPU", " %")),
+        ("CpuUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "CPU", "%")),
         (
             "TopicReplicaDistributionGoal",
             False,

@@ -208,7 +208,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
     kinds = (
         ("nan-cpu", nan, "CPU reading is NaN; Cruise Control's load answer cannot be printed as JSON"),
         ("negative-cpu", negative, "CPU reading is negative; its replicas lower the sums"),
-        ("cpu-over-100", odd, "CPU reading above 100 %: a container measured against the wrong quota?"),
+        ("cpu-over-100", odd, "CPU reading above 100%: a container measured against the wrong quota?"),
     )
     for index, broker in enumerate(topology.ids.tolist()):
         subject = f"broker {broker}"

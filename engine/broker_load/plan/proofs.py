@@ -13,10 +13,10 @@ from engine.broker_load.plan.state import State
 from engine.core.units import plural
 
 UNITS = {
-    CPU: "% of a core", NW_IN: "KB/s", NW_OUT: "KB/s", DISK: "MB", POTENTIAL: "KB/s", REPLICAS: "replicas",
-    LEADERS: "leaders",
+    CPU: "% of a core", NW_IN: " KB/s", NW_OUT: " KB/s", DISK: " MB", POTENTIAL: " KB/s", REPLICAS: " replicas",
+    LEADERS: " leaders",
 }  # fmt: skip
-"""Unit of each row of sums."""
+"""Unit of each row of sums, as it follows a number."""
 
 
 def cannot(problem: Problem, state: State) -> dict[int, str]:
@@ -29,15 +29,15 @@ def cannot(problem: Problem, state: State) -> dict[int, str]:
     for place, goal in enumerate(PLACE.tolist()):
         column = int(COLUMN[place])
         low, high = bounds.low[place][problem.alive], bounds.high[place][problem.alive]
-        total, unit = float(np.maximum(state.sums[column], 0.0).sum()), UNITS.get(column, "KB/s")
+        total, unit = float(np.maximum(state.sums[column], 0.0).sum()), UNITS.get(column, " KB/s")
         largest = float(np.maximum(problem.as_leader[:, column], 0.0).max(initial=0.0))
         if total > high.sum() * (1 + 1e-9):
-            why[goal] = f"the cluster's {total:,.0f} {unit} are more than all brokers may carry, {high.sum():,.0f}"
+            why[goal] = f"the cluster's {total:,.0f}{unit} are more than all brokers may carry, {high.sum():,.0f}"
             why[goal] += _to_add(problem, column, total, float(high.sum()))
         elif total < low.sum() * (1 - 1e-9):
-            why[goal] = f"the cluster's {total:,.0f} {unit} are less than the {low.sum():,.0f} that all brokers need"
+            why[goal] = f"the cluster's {total:,.0f}{unit} are less than the {low.sum():,.0f} that all brokers need"
         elif largest > high.max(initial=0.0) * (1 + 1e-9):
-            why[goal] = f"one replica alone has {largest:,.0f} {unit}; a broker may carry {high.max(initial=0.0):,.0f}"
+            why[goal] = f"one replica alone has {largest:,.0f}{unit}; a broker may carry {high.max(initial=0.0):,.0f}"
         else:
             found = _in_one_rack(problem, place, bounds)
             if found:
@@ -80,7 +80,7 @@ def _in_one_rack(problem: Problem, place: int, bounds: limits.Limits) -> str:
         if load > high * (1 + 1e-9) or load < low * (1 - 1e-9):
             side = f"at most {high:,.0f}" if load > high else f"at least {low:,.0f}"
             return (
-                f"every rack holds one replica of each partition, {load:,.0f} {UNITS[column]}; "
+                f"every rack holds one replica of each partition, {load:,.0f}{UNITS[column]}; "
                 f"the {plural(int(here.sum()), 'broker')} of rack {names[rack]} must have {side}"
             )
     return ""

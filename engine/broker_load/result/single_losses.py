@@ -110,7 +110,7 @@ def in_words(row: Row) -> str:
     elif row["over"] or not words:
         words.append(over(row))
     if row["worst"] and not row["leaderless"]:
-        words.append(f"headroom {row['headroom_pct']:.1f} % ({row['worst']})")
+        words.append(f"headroom {row['headroom_pct']:.1f}% ({row['worst']})")
     return "; ".join(words)
 
 

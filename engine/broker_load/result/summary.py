@@ -162,8 +162,8 @@ def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
     cores = f" of {row['cores']:g} core{'' if row['cores'] == 1 else 's'}" if row["cores"] else ""
     room, left = row["headroom_pct"], ""
     if room is not None:
-        left = f"; {abs(room):.1f} % {'left' if room >= 0 else 'over the threshold'} ({row['tightest']})"
-    return f"broker {row['broker']} uses most CPU: {row['cpu_pct']:.1f} %{cores}{left}"
+        left = f"; {abs(room):.1f}% {'left' if room >= 0 else 'over the threshold'} ({row['tightest']})"
+    return f"broker {row['broker']} uses most CPU: {row['cpu_pct']:.1f}%{cores}{left}"
 
 
 def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
@@ -178,7 +178,7 @@ def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
     )
     for label, column in (("most CPU", "cpu"), ("fullest disk", "disk_pct")):
         worst = busiest.drop_nulls(column).sort(column, descending=True, maintain_order=True).head(1)
-        shown += [Headline(label, f"{row[column]:.1f} % of {row['name']}") for row in worst.iter_rows(named=True)]
+        shown += [Headline(label, f"{row[column]:.1f}% of {row['name']}") for row in worst.iter_rows(named=True)]
     return shown
 
 
@@ -202,7 +202,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
             over or cluster.missing,
             "severe" if over else "" if cluster.missing else "ok",
         ),
-        Headline("CPU", _mean_cpu(cluster) if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"),
+        Headline("CPU", _mean_cpu(cluster) if cpu is None else f"{cpu:.1f}%", f"of the alive brokers, {span}"),
         Headline(
             "goals",
             f"{violated} violated, {hard} hard" + (f", {undecided} undecided" if undecided else ""),
@@ -211,7 +211,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
         ),
         Headline(
             "coverage",
-            f"{summary['monitored_partitions_percentage']:.1f} %",
+            f"{summary['monitored_partitions_percentage']:.1f}%",
             f"{plural(skipped, 'partition')} without a sample",
             "moderate" if skipped else "ok",
         ),
@@ -221,7 +221,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
 def _mean_cpu(cluster: Cluster) -> str:
     """Return the mean CPU of live brokers whose cores are unknown."""
     mean = cluster.total("CPU") / max(int(cluster.topology.alive.sum()), 1)
-    return "–" if "CPU" in cluster.unknown or cluster.lacking or math.isnan(mean) else f"{mean:.0f} % of one core"
+    return "–" if "CPU" in cluster.unknown or cluster.lacking or math.isnan(mean) else f"{mean:.0f}% of one core"
 
 
 def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:

@@ -119,7 +119,7 @@ def _more(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBui
     columns = {name: [row[name] for row in rows] for name in whatif.ADD_BROKERS.schema}
     builder.frames["add_brokers"] = whatif.ADD_BROKERS.frame(columns)
     words = ", ".join(
-        f"{row['resource']} {row['highest_before_pct']:.1f} → {row['least_highest_after_pct']:.1f} %" for row in rows
+        f"{row['resource']} {row['highest_before_pct']:.1f} → {row['least_highest_after_pct']:.1f}%" for row in rows
     )
     label = f"if {plural(parameters.add_brokers, 'broker')} join" + ("s" if parameters.add_brokers == 1 else "")
     text = f"fullest broker at best: {words}" if words else "what they relieve is unknown"

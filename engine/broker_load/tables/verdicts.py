@@ -60,8 +60,8 @@ REGRESSION = Table(
     (
         text("symbol", "a: leader bytes in, b: leader bytes out, c: follower bytes in.", width=6, priority=0, grow=6),
         number("coefficient", "Fitted weight; null if the data do not determine it.", "% per KB/s", priority=0),
-        number("low", "Lower end of the 95 % confidence interval.", width=10),
-        number("high", "Upper end of the 95 % confidence interval.", width=10),
+        number("low", "Lower end of the 95% confidence interval.", width=10),
+        number("high", "Upper end of the 95% confidence interval.", width=10),
         number("completeness", "Share of the training data Cruise Control asks for.", priority=4),
         flag("trained", "Whether Cruise Control's own training would be complete.", priority=4),
         text("verdict", "What the data allow to conclude.", width=60, priority=6),

@@ -85,7 +85,7 @@ def in_task(attempts: pl.DataFrame, side: str) -> InTask | None:
     words = f"{len(rows):,} of {mine.height:,} {'maps' if side == 'map' else 'reducers'} looked at: "
     words += f"{growing:,} grow in memory to their end" if growing else "none keeps growing in memory"
     words += (
-        f", {stalled:,} stand still (under 10 % CPU) for a third of their time." if stalled else ", none stands still."
+        f", {stalled:,} stand still (under 10% CPU) for a third of their time." if stalled else ", none stands still."
     )
     mean = measured.mean(axis=0) if len(measured) else np.zeros(BUCKETS)
     return InTask(

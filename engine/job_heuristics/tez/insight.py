@@ -203,7 +203,7 @@ def _path(subject: str, found: InDepth) -> Iterator[Insight]:
     if not any(step.known for step in found.path):
         return  # older versions of Tez do not say when attempts were made
     yield Insight(
-        "wait", subject, f"{100 * share:.0f} %", "10 %", level(share, 0.1, 0.25, 0.5, 0.75),
+        "wait", subject, f"{100 * share:.0f}%", "10%", level(share, 0.1, 0.25, 0.5, 0.75),
         f"On the critical path attempts waited {units.duration(waited)} for a container and {units.duration(launched)} for it to "
         "start. Where the queue is full, give it more room, or keep containers between DAGs.",
         "tez.am.container.idle.release-timeout-min.millis" if share >= 0.1 else "", "more" if share >= 0.1 else "",
@@ -242,7 +242,7 @@ def _attempts(app: App, dag: Dag, subject: str) -> Iterator[Insight]:
         why, count, enum, _ = grouped((text, 1, error or "") for text, error in told)[0]
         share = lost / whole
         yield Insight(
-            "lost attempts", subject, f"{100 * share:.0f} %", "5 %", level(share, 0.05, 0.15, 0.3, 0.5),
+            "lost attempts", subject, f"{100 * share:.0f}%", "5%", level(share, 0.05, 0.15, 0.3, 0.5),
             f"Attempts that failed or were killed: {bad.height:,}, in {units.duration(lost)} of {units.duration(whole)}; "
             f"{count:,} of them: {why.rstrip('.')}" + (f" ({enum})." if enum not in ("", why) else "."),
         )  # fmt: skip

@@ -117,7 +117,7 @@ _ADVICE = {
     "Data Skew": "Few tasks get most of the data or run much longer: for files set tez.grouping.max-size lower, for keys use "
     "hive.optimize.skewjoin, or salt the hot keys.",
     "GC": "Tasks spend their time in garbage collection: make fewer objects per record, or give the heap more of the container "
-    "(-Xmx in hive.tez.java.opts, about 80 % of it).",
+    "(-Xmx in hive.tez.java.opts, about 80% of it).",
     "Time": "Many short tasks cost more to start than to run: raise tez.grouping.min-size (files) or "
     "hive.exec.reducers.bytes.per.reducer (reducers); lower them where tasks run for many minutes.",
     "Speed": "Tasks read slowly: compare their CPU time, the rest is waiting for disk, network or a service; smaller groups of "

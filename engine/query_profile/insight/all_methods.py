@@ -95,10 +95,10 @@ def assess(
             reasons.append((penalty, text))
 
     mape = blocked_mape if np.isfinite(blocked_mape) else 0.3
-    mark(min(mape / 0.25, 1) * 0.5, f"left-out intervals are missed by {mape * 100:.1f} %" if np.isfinite(blocked_mape)
+    mark(min(mape / 0.25, 1) * 0.5, f"left-out intervals are missed by {mape * 100:.1f}%" if np.isfinite(blocked_mape)
          else "too few intervals to test the fit")  # fmt: skip
-    mark(min(abs(attributed - 1), 1) * 0.4, f"{attributed * 100:.0f} % of the CPU is explained by query classes")
-    mark(min(max(disagreement - 0.1, 0), 0.5) * 0.4, f"WLR puts {disagreement * 100:.0f} % of the CPU elsewhere")
+    mark(min(abs(attributed - 1), 1) * 0.4, f"{attributed * 100:.0f}% of the CPU is explained by query classes")
+    mark(min(max(disagreement - 0.1, 0), 0.5) * 0.4, f"WLR puts {disagreement * 100:.0f}% of the CPU elsewhere")
     if np.isfinite(correlation):
         mark(max(0.7 - correlation, 0) * 0.2, f"time and CPU hardly go together (correlation {correlation:.2f})")
     if elbow:

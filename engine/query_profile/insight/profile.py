@@ -281,17 +281,17 @@ def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measur
 
 def _judged(trust: Trust, counted: Counted, work: Workload) -> Trust:
     """Adjust trust by the server's own counters: they replace the model, or show how far it is off."""
-    off = f"the model alone puts {counted.error * 100:.1f} % of it elsewhere" if counted.error == counted.error else ""
+    off = f"the model alone puts {counted.error * 100:.1f}% of it elsewhere" if counted.error == counted.error else ""
     if counted.complete:
         said = "the server counted the CPU of every statement; short ones use more: parsing and sending are not counted"
         rest = 1 - counted.of_measured
         whose = "the host" if work.shared else "the server"
-        other = f"{rest * 100:.0f} % of the CPU of {whose} is not these queries" if rest >= 0.005 else ""
+        other = f"{rest * 100:.0f}% of the CPU of {whose} is not these queries" if rest >= 0.005 else ""
         off = (
             off if counted.of_measured >= LEAST else ""
         )  # of a host's CPU that is mostly others' the model cannot know
         return replace(trust, score=1.0, grade="good", reasons=tuple(filter(None, (said, other, off))))
-    said = f"the server counted the CPU of classes with {counted.covered * 100:.0f} % of the time"
+    said = f"the server counted the CPU of classes with {counted.covered * 100:.0f}% of the time"
     return replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))
 
 

@@ -66,7 +66,7 @@ def notes(profile: Profile) -> list[str]:
     if counted is not None and work.y_source != OWN and counted[work.used].any():
         own = float(counted[work.used].sum())
         texts.append(
-            f"the server itself counted {own / 1e6:.1f} s of CPU by class ({own / profile.measured * 100:.0f} % of the "
+            f"the server itself counted {own / 1e6:.1f} s of CPU by class ({own / profile.measured * 100:.0f}% of the "
             "measured): see measured CPU"
         )
     if work.y_source == OWN:
@@ -82,12 +82,12 @@ def _lost_calls(work: Workload) -> list[str]:
         return []
     share = float(work.calls[:, lost].sum() / work.calls.sum())
     return [
-        f"{share * 100:.1f} % of the calls found no room in the server's digest table: the classes stand for the others"
+        f"{share * 100:.1f}% of the calls found no room in the server's digest table: the classes stand for the others"
     ]
 
 
 def _on_full(profile: Profile) -> str:
-    busy = f"the host is full ({profile.utilisation * 100:.1f} % of its CPUs were busy)"
+    busy = f"the host is full ({profile.utilisation * 100:.1f}% of its CPUs were busy)"
     if profile.attributable:
         wide = "" if profile.counts else ", and ranges are as wide as time and cores allow"
         return f"{busy}: time is mostly waiting{wide}"
@@ -128,14 +128,14 @@ def _remedies(attribution: Attribution) -> list[str]:
         )
     if attribution.changed:
         texts.append(
-            f"costs changed at interval {change.row + 1}: two fits lower the error by {change.gain * 100:.0f} %, so each side "
+            f"costs changed at interval {change.row + 1}: two fits lower the error by {change.gain * 100:.0f}%, so each side "
             "is fitted alone"
         )
     if lag.share:
         who = "CPU lags the times" if lag.share > 0 else "the times lag CPU"
         texts.append(
-            f"{who} by {abs(lag.share) * 100:.0f} % of an interval: neighbouring intervals are mixed by as much, which lowers "
-            f"the squared error by {lag.gain * 100:.0f} %"
+            f"{who} by {abs(lag.share) * 100:.0f}% of an interval: neighbouring intervals are mixed by as much, which lowers "
+            f"the squared error by {lag.gain * 100:.0f}%"
         )
     return texts
 
@@ -146,7 +146,7 @@ def answer(profile: Profile, classes: pl.DataFrame, names: Mapping[str, str]) ->
     if not profile.attributable:
         share, what = "x_share", "time"
     for row in classes.filter(pl.col(share) > 0).top_k(1, by=share).iter_rows(named=True):
-        return f"{100 * row[share]:.1f} % of the {what} goes to {names.get(row['class']) or row['class']}"
+        return f"{100 * row[share]:.1f}% of the {what} goes to {names.get(row['class']) or row['class']}"
     return ""
 
 
@@ -159,7 +159,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}
     level = "" if trust is UNTESTED else levels.get(trust.grade, "severe")
     if profile.measurable and not profile.attributable:
-        total, busy = f"{measured / 1e6:,.1f} s", f"{profile.utilisation * 100:.1f} % busy"
+        total, busy = f"{measured / 1e6:,.1f} s", f"{profile.utilisation * 100:.1f}% busy"
         items += [
             Headline("CPU of the host", total, busy, "moderate", short=("CPU", total)),
             Headline("CPU of the classes", f"not known: the host is full, {busy}", level="moderate",
@@ -168,7 +168,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     elif profile.attributable:
         share = profile.attributed / measured * 100 if measured > 0 else math.nan
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
-        explained = f"{share:.1f} %" if measured > 0 else "-"
+        explained = f"{share:.1f}%" if measured > 0 else "-"
         busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
         over = f"{count} interval{'s' * (count != 1)}" + (
             f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else ""
@@ -211,12 +211,12 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
         bounded = math.isfinite(cpu_low_us[j])
         if (cpu_low_us[j] if bounded else total[j]) / measured > limit:
             interval = (
-                f" ({cpu_low_us[j] / measured * 100:.1f} to {cpu_high_us[j] / measured * 100:.1f} %)" if bounded else ""
+                f" ({cpu_low_us[j] / measured * 100:.1f} to {cpu_high_us[j] / measured * 100:.1f}%)" if bounded else ""
             )
             query = label(work.classes[j].query)
             text = (
-                f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "
-                f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g} %, by method {profile.method}"
+                f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f}%{interval} of "
+                f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g}%, by method {profile.method}"
             )
             name = work.classes[j].name
             large.append(Finding("severe", name, text, ("classes", (name,))))

@@ -178,7 +178,7 @@ def _unmatched_time(
     if matched <= 0 or unmatched <= 0:
         return ""
     lost = unmatched / 2 / matched
-    return f" (unmatched: {f'{lost * 100:.3g}' if lost < 10 else f'{lost * 100:,.0f}'} % of the matched time)"
+    return f" (unmatched: {f'{lost * 100:.3g}' if lost < 10 else f'{lost * 100:,.0f}'}% of the matched time)"
 
 
 def _count(number: int, what: str) -> str:

@@ -336,7 +336,7 @@ def _throttled(chosen: Series, near: Sequence[Series]) -> tuple[str, ...]:
     if not share > THROTTLED:
         return ()
     return (
-        f"the control group was throttled for {share * 100:.0f} % of the time: its CPU limit is full, and time is partly waiting",
+        f"the control group was throttled for {share * 100:.0f}% of the time: its CPU limit is full, and time is partly waiting",
     )
 
 

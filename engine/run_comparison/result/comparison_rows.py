@@ -434,7 +434,7 @@ def _judge(
     different = int(((words == statistical.DIFFERENT)[shown] & counted).sum())
     verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share, different)
     notes = [
-        f"Worse and better: q ≤ {parameters.alpha:g} and changed by {100 * parameters.worse_by:g} % or more (worse-by). "
+        f"Worse and better: q ≤ {parameters.alpha:g} and changed by {100 * parameters.worse_by:g}% or more (worse-by). "
         f"Ratio right/left (Hodges-Lehmann: the median of all pairwise ratios) with its {1 - 2 * parameters.alpha:.0%} interval; "
         f"equivalent if the interval lies within {margin:g} to {1 / margin:.3g}, different if q ≤ {parameters.alpha:g}.",
     ]

@@ -41,14 +41,14 @@ MAX_FINDINGS = 200
 
 def percent(share: float | None) -> str:
     """Format a share as a percentage."""
-    return "–" if share is None else f"{share * 100:.1f} %"
+    return "–" if share is None else f"{share * 100:.1f}%"
 
 
 def worse_by(ratio: float) -> str:
     """Word a ratio that is above 1 if the right side is worse."""
     if round(abs(ratio - 1.0), 3) == 0:
         return "unchanged"
-    return f"{abs(ratio - 1.0) * 100:.1f} % {'worse' if ratio > 1 else 'better'}"
+    return f"{abs(ratio - 1.0) * 100:.1f}% {'worse' if ratio > 1 else 'better'}"
 
 
 def changed_in_words(summary: Mapping[str, Any]) -> str:
@@ -108,7 +108,7 @@ def findings(
     text = f"{names}: {changed_in_words(summary)}; {similar}"
     if summary["untold"]:
         fewest = statistical.fewest_values(parameters.alpha)
-        look = f"{summary['untold']} of {_metrics(summary['total'])} may be worse by {100 * parameters.worse_by:g} % or more"
+        look = f"{summary['untold']} of {_metrics(summary['total'])} may be worse by {100 * parameters.worse_by:g}% or more"
         text = f"{names}: {look}, and fewer than {fewest} values a side cannot tell: measure {fewest} runs of each"
         rows = metrics.filter((pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted"))
         for row in _largest_first(rows).head(1).iter_rows(named=True):

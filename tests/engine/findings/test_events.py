@@ -88,10 +88,8 @@ def test_what_a_cut_list_leaves_out_is_neither_new_nor_gone() -> None:
 
 
 def test_levels_of_headline_numbers() -> None:
-    before = result(
-        headline=(Headline("brokers", "6/6 alive", level="ok"), Headline("CPU", "20 %"), Headline("x", "1"))
-    )
-    after = result(headline=(Headline("brokers", "5/6 alive", level="severe"), Headline("CPU", "25 %", level="ok")))
+    before = result(headline=(Headline("brokers", "6/6 alive", level="ok"), Headline("CPU", "20%"), Headline("x", "1")))
+    after = result(headline=(Headline("brokers", "5/6 alive", level="severe"), Headline("CPU", "25%", level="ok")))
     (event,) = changes(before, after, 0)
     assert (event.change, event.level, event.subject, event.text) == (
         "worse",

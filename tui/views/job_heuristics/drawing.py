@@ -235,7 +235,7 @@ def _distribution(
         marks.append(Mark(split.at, DR_ELEPHANT, "mark"))
     if natural.low_n:
         marks.append(Mark(natural.at, "natural", "key"))
-    out: list[Line] = [[(f"{title} ", "title"), (f"median {middle}, 5-95 % {low} to {high}, largest {most}", "dim")]]
+    out: list[Line] = [[(f"{title} ", "title"), (f"median {middle}, 5-95% {low} to {high}, largest {most}", "dim")]]
     out += histogram(bins.edges, bins.counts, width, rows, glyphs, kind=kind, marks=marks)
     for name, two in ((DR_ELEPHANT, split), ("natural", natural)):
         text = (
@@ -289,7 +289,7 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
     low, middle, high = (units.text("ms", wait) for wait in chart.waits)
     if chart.waited:
         out.append([("wait for a container ", "dim"),
-                    (f"median {middle}, 5-95 % {low} to {high} over {units.plural(chart.waited, 'task')}", "")])  # fmt: skip
+                    (f"median {middle}, 5-95% {low} to {high} over {units.plural(chart.waited, 'task')}", "")])  # fmt: skip
     rows = max(min(chart.lanes, max(height - 8, 12)), 1)
     waves = [
         f"{n} wave{'s' if n != 1 else ''} of {word}"
@@ -347,7 +347,7 @@ def _arrival(shown: JobDetail, width: int) -> list[Line]:
     seen = shown.arrival
     if seen.middle is not None and seen.low is not None and seen.high is not None:
         text = (
-            f"ends about {units.moment(seen.middle)} (90 % between {units.moment(seen.low)} and {units.moment(seen.high)}): "
+            f"ends about {units.moment(seen.middle)} (90% between {units.moment(seen.low)} and {units.moment(seen.high)}): "
             f"{seen.words}"
         )
     elif seen.low is not None:

@@ -80,10 +80,10 @@ METRIC_CELLS: Mapping[str, Renderer] = {
     "means": means_cell, "ratio": RATIO, "interval": interval("ratio_low", "ratio_high", ratio_text), "verdict": verdict_cell,
 }  # fmt: skip
 GROUP_CELLS: Mapping[str, Renderer] = {
-    "group": named_words({"(none)": "dim"}, none="(none)"), "ratio": RATIO, "share": share("{:.1f} %"),
+    "group": named_words({"(none)": "dim"}, none="(none)"), "ratio": RATIO, "share": share("{:.1f}%"),
 }  # fmt: skip
-CHANGE_CELLS: Mapping[str, Renderer] = {"change": share("{:+.1f} %")}
-RUN_CELLS: Mapping[str, Renderer] = {"influence": INFLUENCE, "outliers": share("{:.1f} %")}
+CHANGE_CELLS: Mapping[str, Renderer] = {"change": share("{:+.1f}%")}
+RUN_CELLS: Mapping[str, Renderer] = {"influence": INFLUENCE, "outliers": share("{:.1f}%")}
 
 
 def naming(tests: Iterable[str]) -> dict[str, Renderer]:

@@ -109,9 +109,9 @@ def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRul
         f"{word} Memory",
         memory.level(n=1, avg_physical_bytes=pmem, container_mb=current),
         memory.level(n=1, avg_physical_bytes=pmem, container_mb=wanted),
-        f"99 % of the {row[f'{side}_n']:,} {plural} stayed below {peak99 / MB:,.0f} MB, the largest reached "
+        f"99% of the {row[f'{side}_n']:,} {plural} stayed below {peak99 / MB:,.0f} MB, the largest reached "
         f"{peak / MB:,.0f} MB, in containers of {current:,} MB. {wanted:,} MB leave {headroom - 1:.0%} head-room "
-        f"over the 99 %; set mapreduce.{side}.java.opts to -Xmx{int(wanted * 0.8)}m with it.",
+        f"over the 99%; set mapreduce.{side}.java.opts to -Xmx{int(wanted * 0.8)}m with it.",
     )
 
 
@@ -279,7 +279,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     if not now and saving < 0.01 * used_mb_s(row):
         return None
     head = (
-        f"Maps spilled each record {q:.2f} times; 95 % of them write up to {amount(float(row['map_out95']), 'bytes')} "
+        f"Maps spilled each record {q:.2f} times; 95% of them write up to {amount(float(row['map_out95']), 'bytes')} "
         f"into a buffer of {current:g} MB."
     )
     most = min(SORT_MB_MOST, 0.5 * float(row["map_memory_mb"]))

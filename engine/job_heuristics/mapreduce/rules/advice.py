@@ -36,7 +36,7 @@ def _skew(side: str, level: int, job: Job) -> str:
 def _gc(side: str, level: int, job: Job) -> str:
     tasks = job.side(side)
     cpu, gc = mean(tasks.cpu), mean(tasks.gc)
-    share = f"{100 * gc / cpu:.1f} %" if cpu > 0 else "an unmeasured part"
+    share = f"{100 * gc / cpu:.1f}%" if cpu > 0 else "an unmeasured part"
     if not level:
         return f"Garbage collection takes {share} of the CPU time."
     return (
@@ -116,7 +116,7 @@ def _memory(side: str, level: int, job: Job) -> str:
         return f"{tasks.word.capitalize()}s use {used:,.0f} of {container:,} MB on average, {peak:,.0f} MB at most."
     return (
         f"{tasks.word.capitalize()}s use {used:,.0f} MB on average and {peak:,.0f} MB at most of containers of {container:,} MB. "
-        f"Lower mapreduce.{side}.memory.mb and, with it, -Xmx in mapreduce.{side}.java.opts (about 80 % of it)."
+        f"Lower mapreduce.{side}.memory.mb and, with it, -Xmx in mapreduce.{side}.java.opts (about 80% of it)."
     )
 
 

@@ -64,7 +64,7 @@ def test_a_change_of_costs_is_found_where_it_is() -> None:
     assert found.change_point.row == pytest.approx(360, abs=8)
 
 
-@pytest.mark.parametrize("name", ["costs within 25 %", "AR(1) noise .6", "200 classes, 80 rare", "30 rows, 60 classes"])
+@pytest.mark.parametrize("name", ["costs within 25%", "AR(1) noise .6", "200 classes, 80 rare", "30 rows, 60 classes"])
 def test_no_remedy_where_none_is_needed(name: str) -> None:
     case = scenario(name, 35)
     found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), FitOptions(sample=False))
@@ -74,7 +74,7 @@ def test_no_remedy_where_none_is_needed(name: str) -> None:
 
 
 def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:
-    case = scenario("noise 2 %", 36)
+    case = scenario("noise 2%", 36)
     first, again, other = (
         attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=24, seed=seed)) for seed in (1, 1, 2)
     )

@@ -91,7 +91,7 @@ MINUTES = range(1_767_225_600, 1_767_225_960, 60)
 def test_the_servers_own_cpu_is_read_in_every_form(files: dict[str, str], us: float) -> None:
     result = compute({"slow.log": SLOW.encode(), **{name: text.encode() for name, text in files.items()}}, draws="0")
     assert result.summary["y_measured"] == pytest.approx(us) and result.summary["cores"] in (None, 2.0)
-    assert any("throttled for 15 %" in note for note in result.notes) == ("cpu.txt" in files)
+    assert any("throttled for 15%" in note for note in result.notes) == ("cpu.txt" in files)
 
 
 def test_a_row_listed_twice_counts_wherever_it_stands() -> None:

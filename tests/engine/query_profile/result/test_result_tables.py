@@ -194,4 +194,4 @@ def test_intervals_that_fit_exactly_are_attributed_whole_and_the_rest_has_no_sig
         rows.append(f"{a * 3000 + b * 2000 + (-900 if i % 6 == 0 else 100)},{a * 1000},{b * 1000}")
     result = compute({"x.csv": "\n".join([*rows, ""]).encode()})
     assert result.summary["attributed"] == pytest.approx(result.summary["y_measured"], rel=0.01)
-    assert {h.label: h.value for h in result.headline}["attributed"] == "100.0 %"
+    assert {h.label: h.value for h in result.headline}["attributed"] == "100.0%"

@@ -83,4 +83,4 @@ def test_the_models_error_is_its_distance_from_what_was_counted(result: Result) 
     distance = sum(abs((model or 0.0) - (measured or 0.0)) for measured, model in rows)
     error = distance / sum(measured or 0.0 for measured, _ in rows)
     assert result.summary["model_error"] == pytest.approx(error) and 0.05 < error < 0.3
-    assert any(f"puts {error * 100:.1f} % of it elsewhere" in note for note in result.notes)
+    assert any(f"puts {error * 100:.1f}% of it elsewhere" in note for note in result.notes)

@@ -192,7 +192,7 @@ def test_postgres_checkups_own_deltas() -> None:
     reason = result.tables["intervals"]["reason"][0]
     assert "6 classes appeared" in reason
     assert "6 classes vanished" in reason
-    assert f"{wanted['relative_error_total_time']:.3g} %" in reason
+    assert f"{wanted['relative_error_total_time']:.3g}%" in reason
     assert "rounded-queryid" in kinds(result)
 
 

@@ -35,8 +35,8 @@ def test_cpu_that_mysql_counts_itself_stands_beside_the_measured() -> None:
     result = compute({**texts, "cpu.csv": cpu.encode()}, draws="0")
     assert (result.summary["y_measured"], result.summary["y_source"]) == (4, "process")
     assert result.tables["classes"].sort("calls")["cpu_measured_us"].to_list() == [0, 2]
-    assert any("25.0 % of the calls found no room" in note for note in result.notes)
-    assert any("counted 0.0 s of CPU by class (50 %" in note for note in result.notes)
+    assert any("25.0% of the calls found no room" in note for note in result.notes)
+    assert any("counted 0.0 s of CPU by class (50%" in note for note in result.notes)
 
 
 def test_calls_beside_times_are_found() -> None:

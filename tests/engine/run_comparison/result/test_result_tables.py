@@ -67,7 +67,7 @@ def test_beside_a_ratio_stand_the_values_that_it_compares(tmp_path: Path) -> Non
     assert [row["median_left"], row["median_right"]] == [np.median(sides[0]), np.median(sides[1])]
     assert row["mean_right"] < row["mean_left"] and row["ratio"] > 1.9
     finding = next(one for one in result.findings if one.subject.startswith("p99"))
-    assert finding.text.startswith("153 → 300 ms, 98 % slower")
+    assert finding.text.startswith("153 → 300 ms, 98% slower")
     upstream = _rows(compute(tmp_path, mode="upstream", **SIDES))
     assert all(row["median_left"] is None for row in upstream.values())
 

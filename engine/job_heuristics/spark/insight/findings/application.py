@@ -55,7 +55,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
             wanted = f"{int(heap * 1.2) // MB}m"
         fits = LOW_PEAK <= share <= HIGH_PEAK
         yield Insight(
-            "peak heap", APP, f"{share:.0%}", "70 to 95 %", 0 if fits else 3 if share > HIGH_PEAK else level(1 - share, 0.3, 0.6),
+            "peak heap", APP, f"{share:.0%}", "70 to 95%", 0 if fits else 3 if share > HIGH_PEAK else level(1 - share, 0.3, 0.6),
             f"The fullest heap held {units.text('bytes', peak)} of {units.text('bytes', heap)}.",
             "" if fits else key, "" if fits else wanted,
         )  # fmt: skip
@@ -66,7 +66,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
     gc = sum(stage.sums["gc_ms"] for stage in app.stages)
     if run:
         yield Insight(
-            "garbage collection", APP, f"{gc / run:.1%}", "8 %", level(gc / run, *_GC),
+            "garbage collection", APP, f"{gc / run:.1%}", "8%", level(gc / run, *_GC),
             f"Tasks spent {units.duration(gc)} of {units.duration(run)} in garbage collection; an executor's is counted for "
             "each of its tasks.", key if gc / run >= _GC[0] else "", MORE if gc / run >= _GC[0] else "",
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _unified(app: App, heap: int, key: str) -> Iterator[Insight]:
     if peak and room > 0:
         share = peak / room
         yield Insight(
-            "unified memory", APP, f"{share:.0%}", "95 %", level(share, 0.95, 0.99),
+            "unified memory", APP, f"{share:.0%}", "95%", level(share, 0.95, 0.99),
             f"Execution and storage held {units.text('bytes', peak)} at most of {units.text('bytes', room)} "
             f"(heap less 300 MB, times spark.memory.fraction {fraction:g}).",
             key if share >= 0.95 else "", MORE if share >= 0.95 else "",
@@ -115,7 +115,7 @@ def _unified(app: App, heap: int, key: str) -> Iterator[Insight]:
     if storage and room > 0 and part > 0:
         share = storage / (room * part)
         yield Insight(
-            "storage memory", APP, f"{share:.0%}", "100 %", level(share, 1.0, 1.5, 1.9),
+            "storage memory", APP, f"{share:.0%}", "100%", level(share, 1.0, 1.5, 1.9),
             f"Cached blocks held {units.text('bytes', storage)} at most; {units.text('bytes', int(room * part))} of the "
             f"unified memory cannot be taken from them (spark.memory.storageFraction {part:g}).",
             key if share >= 1 else "", MORE if share >= 1 else "",
@@ -214,7 +214,7 @@ def time_insights(
     if runtime > 0 and app.jobs and app.state in ("SUCCEEDED", "FAILED", "RUNNING"):
         share = plan.driver_ms / runtime
         yield Insight(
-            "driver time", APP, units.text("ms", plan.driver_ms), "30 % of the time", level(share, *DRIVER_SHARES),
+            "driver time", APP, units.text("ms", plan.driver_ms), "30% of the time", level(share, *DRIVER_SHARES),
             f"For {share:.0%} of the time no Spark job ran: the driver worked alone and executors waited. Between jobs it "
             "collects results, lists files, or runs plain code of the program.",
         )  # fmt: skip
@@ -241,7 +241,7 @@ def _schedule(app: App, held: Resources, plan: Schedule, runtime: int) -> Iterat
     over = plan.executors / ideal if ideal else 1.0
     yield Insight(
         "ideal executors", APP, f"{ideal:,}", f"it had {plan.executors:,}", level(over, 1.5, 2, 4, 8),
-        f"On {ideal:,} {'executor' if ideal == 1 else 'executors'} it takes {ms(plan.time_ms(ideal))}, within 5 % of twice as "
+        f"On {ideal:,} {'executor' if ideal == 1 else 'executors'} it takes {ms(plan.time_ms(ideal))}, within 5% of twice as "
         f"many; on {plan.executors:,} {ms(plan.time_ms(plan.executors))} (both predicted from the real tasks).",
     ).wishing(executors_wish(app, ideal, held.held[0].cores, plan.executors))  # fmt: skip
 
@@ -252,7 +252,7 @@ def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks
     idle = max(0.0, 1 - sum(one.executor.task_ms for one in held.held) / held.slot_ms)
     advised = idle >= IDLE_SHARES[0] and may_be_dynamic(app)
     yield Insight(
-        "idle cores", APP, f"{idle:.0%}", "50 %", level(idle, *IDLE_SHARES),
+        "idle cores", APP, f"{idle:.0%}", "50%", level(idle, *IDLE_SHARES),
         f"{idle:.0%} of the task slots had no task, over all executors and their lives.",
         DYNAMIC if advised else "", "true" if advised else "",
     )  # fmt: skip

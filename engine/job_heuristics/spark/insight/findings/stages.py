@@ -83,26 +83,26 @@ def _waits(app: App, one: StageTasks, held: Resources) -> Iterator[Insight]:
         return
     if (share := sums["fetch_wait_ms"] / run) >= 0.1:
         yield Insight(
-            "fetch wait", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            "fetch wait", subject, f"{share:.0%}", "10%", level(share, 0.1, 0.2, 0.4, 0.6),
             f"Tasks waited {units.duration(sums['fetch_wait_ms'])} for shuffle data of other executors.",
             "spark.reducer.maxSizeInFlight", "96m", way=1,
         )  # fmt: skip
     if (share := sums["shuffle_write_ns"] / 1e6 / run) >= 0.1:
         yield Insight(
-            "shuffle write", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            "shuffle write", subject, f"{share:.0%}", "10%", level(share, 0.1, 0.2, 0.4, 0.6),
             f"Tasks wrote shuffle data for {units.duration(sums['shuffle_write_ns'] / 1e6)} of {units.duration(run)}: the disks "
             "are slow, or it is flushed in pieces that are too small.", "spark.shuffle.file.buffer", "1m", way=1,
         )  # fmt: skip
     if one.duration_ms and (share := one.overhead_ms / one.duration_ms) >= 0.1:
         yield Insight(
-            "scheduler delay", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            "scheduler delay", subject, f"{share:.0%}", "10%", level(share, 0.1, 0.2, 0.4, 0.6),
             f"{units.duration(one.overhead_ms)} of the tasks' time was neither work nor packing: the driver hands out tasks "
             "too slowly, or they are too small.",
         ).wishing(tasks_wish(app, one.stage, max(1, one.stage.tasks // 4), f"scheduler delay of {subject}"))  # fmt: skip
     counted = sums["cpu_ns"] and not one.stage.outside and not has_gpu(app, one.stage.profile)
     if counted and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
         yield Insight(
-            "CPU", subject, f"{share:.0%}", "50 %", 1,
+            "CPU", subject, f"{share:.0%}", "50%", 1,
             f"Tasks used a processor for {share:.0%} of their time: the stage waits for input and output, "
             "and more tasks could run at once.", "spark.executor.cores", MORE,
         )  # fmt: skip
@@ -336,7 +336,7 @@ def _full_scan(subject: str, node: PlanRow) -> Iterator[Insight]:
     every = metrics.get("static number of files read", 0) or files + metrics.get("number of files pruned", 0)
     if files > MANY_FILES and every > files and files / every > 0.9:
         yield Insight(
-            "file pruning", subject, f"{1 - files / every:.1%}", "10 %", 1,
+            "file pruning", subject, f"{1 - files / every:.1%}", "10%", 1,
             f"{node.name} could leave out only {every - files:,} of {every:,} files: sort the table by the columns that are "
             "filtered or joined.",
         )  # fmt: skip
@@ -357,7 +357,7 @@ def _partial_read(subject: str, rows: list[PlanRow], at: int) -> Iterator[Insigh
     read = scan.metrics.get("size of files read", 0)
     if kept < 0.1:
         yield Insight(
-            "partial read", subject, f"{kept:.1%}", "10 %", level(1 - kept, 0.9, 0.95, 0.99),
+            "partial read", subject, f"{kept:.1%}", "10%", level(1 - kept, 0.9, 0.95, 0.99),
             f"Of {scan.rows:,} rows ({units.size(read)}) that {scan.name} read, the filter above it kept {node.rows:,}: "
             "partition or sort the table by what is filtered.",
         )  # fmt: skip

@@ -178,8 +178,8 @@ def advice(name: str, level: int, *tasks: Any, conf: dict[str, str] | None = Non
         ("Mapper Skew", 0, "The 2 maps get"),
         ("Mapper Skew", 1, "1 of 2 maps get 64.0 MB on average, the others 32.0 MB; 1 run 5.0 min, the others 1.7 min. Let"),
         ("Reducer Skew", 1, "1 of 1 reducers get 2.0 GB on average, the others 0 bytes; 1 run 16.7 min, the others 0.0 min. Few"),
-        ("Mapper GC", 0, "takes 1.0 % of the CPU time."),
-        ("Mapper GC", 1, "Each map spends 1.00 s in garbage collection, 1.0 % of its CPU time."),
+        ("Mapper GC", 0, "takes 1.0% of the CPU time."),
+        ("Mapper GC", 1, "Each map spends 1.00 s in garbage collection, 1.0% of its CPU time."),
         ("Reducer GC", 1, "an unmeasured part of its CPU time."),
         ("Mapper Time", 0, "2 maps of 3.3 min on average"),
         ("Mapper Time", 1, "2 maps of only 3.3 min read 48.0 MB each"),
@@ -210,7 +210,7 @@ def test_advice_by_cause_of_delay() -> None:
     for side, word in (("map", "Mapper"), ("reduce", "Reducer")):
         assert "of only 10.0 min" in advice(f"{word} Time", 1, task(side, 1, 600))
         assert "run 10.0 min on average" in advice(f"{word} Time", 1, task(side, 1, 600.001))
-    assert "takes 50.0 % of" in advice("Mapper GC", 0, task("map", 1, 100, cpu=1000, gc=500))
+    assert "takes 50.0% of" in advice("Mapper GC", 0, task("map", 1, 100, cpu=1000, gc=500))
     assert "without any output" in advice("Mapper Spill", 1, task("map", 1, 1, records=0))
     assert advice("Mapper Spill", 0, task("map", 1, 1, records=0)) == "Maps write no records to sort."
     assert "was not measured" in advice("Mapper Memory", 1, task("map", 1, 1, pmem_mb=0))
