@@ -200,27 +200,17 @@ def ratio(value: float) -> str:
 
 
 def gb_hours(value: float) -> str:
-    """Format megabyte-seconds of memory as a number of GB hours, for columns that name the unit: ``3.420``."""
+    """Format megabyte-seconds of memory as a number of GB hours, for columns that name the unit: ``3.42``, ``<0.01``."""
     if special := _special(float(value)):
         return special
     hours = value / (1024 * 3600) + 0.0  # -0.0 has no sign
-    if abs(hours) >= 100:
-        return f"{hours:,.0f}" if abs(hours) < 1e6 else f"{hours:.2e}"
-    return f"{hours:.3f}" if abs(hours) >= 0.0005 or not value else "<0.001" if value > 0 else ">-0.001"
+    tiny = "<0.01" if value > 0 else ">-0.01"
+    return tiny if 0 < abs(hours) < 0.005 else f"{hours:,.2f}" if abs(hours) < 1e6 else f"{hours:.2e}"
 
 
 def mb_seconds(value: float) -> str:
-    """Format megabyte-seconds of memory, large ones as GB hours, as cluster bills count them: ``3.42 GB·h``."""
-    if special := _special(float(value)):
-        return special
-    hours = value / (1024 * 3600)
-    if abs(hours) >= 1e6:
-        return f"{hours:.2e} GB·h"
-    if abs(hours) >= 0.1:
-        return f"{hours:,.0f} GB·h" if abs(hours) >= 100 else f"{hours:.2f} GB·h"
-    if abs(hours) >= 0.001 or not value:
-        return f"{hours:.3f} GB·h" if value else "0 GB·h"
-    return f"{number(value, 3)} MB·s"
+    """Format megabyte-seconds of memory as GB hours, as cluster bills count them: ``3.42 GB·h``; tiny ones as ``820 MB·s``."""
+    return f"{number(value, 3)} MB·s" if 0 < abs(value) < 0.005 * 1024 * 3600 else f"{gb_hours(value)} GB·h"
 
 
 def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) -> str:

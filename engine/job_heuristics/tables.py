@@ -344,8 +344,8 @@ INSIGHT_TABLES: tuple[Table, ...] = (
 )  # fmt: skip
 """Further result tables, in the order they are shown. The last six only with option job."""
 
-SHOWN_WASTE = 1024 * 3.6
-"""MB·s of a thousandth of a GB·h, as the list shows waste."""
+SHOWN_WASTE = 1024 * 36
+"""MB·s of a hundredth of a GB·h, as the list shows waste."""
 _FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")
 LISTING = Table(
     "listing",

@@ -183,20 +183,15 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     numbers: tuple[tuple[str, str, str, str, Level], ...] = (
         ("jobs", "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", ""),
         ("severe or worse", "severe", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
-        ("held", "held", _gb_hours(held), "memory of all attempts over time, ended or not", ""),
-        ("avoidable", "avoidable", f"{_gb_hours(lost)}{share}", f"idle, too large or lost; advice saves {_gb_hours(saving)}", ""),
+        ("held", "held", units.mb_seconds(held), "memory of all attempts over time, ended or not", ""),
+        ("avoidable", "avoidable", f"{units.mb_seconds(lost)}{share}",
+         f"idle, too large or lost; advice saves {units.mb_seconds(saving)}", ""),
         ("failed", "failed", f"{failed:,}", ended, ""),
     )  # fmt: skip
     return tuple(
         Headline(label, value, more, level, short=(short, value.partition(" (")[0]))
         for label, short, value, more, level in numbers
     )
-
-
-def _gb_hours(mb_s: float) -> str:
-    """Format megabyte-seconds as GB hours, small amounts with more digits."""
-    hours = mb_s / 1024 / 3600
-    return f"{hours:,.1f} GB·h" if hours >= 0.95 or not hours else f"{units.gb_hours(mb_s)} GB·h"
 
 
 def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ...]:

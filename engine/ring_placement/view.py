@@ -277,7 +277,7 @@ def _holds_most(nodes: pl.DataFrame, summary: Mapping[str, Any]) -> str:
     """Return which node of ``NODES`` has the largest load, else most of the keys, as a sentence; empty if neither is known."""
     for row in nodes.filter(pl.col("load_after") > 0).top_k(1, by="load_after").iter_rows(named=True):
         load = units.text("number" if summary.get("load_is_count") else "bytes_per_s", row["load_after"])
-        return f"{row['instance']} holds most: {load}, {row['over_mean'] or 0:.2f} × the mean"
+        return f"{row['instance']} holds most: {load}, {row['over_mean'] or 0:.2f}× the mean"
     for row in nodes.filter(pl.col("replica_share") > 0).top_k(1, by="replica_share").iter_rows(named=True):
         return f"{row['instance']} holds most: {units.share(row['replica_share'])} of the keys"
     return ""

@@ -73,20 +73,33 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:,.2f}" if ratio < 1_000 else f"{ratio:,.0f}"
 
 
-def change_text(left: float, right: float, unit: str, arrow: str = " → ", digits: int = 3) -> str:
+def p_text(value: float | None) -> str:
+    """Return a probability with three decimals, a smaller one as ``< 0.001``, a dash for none."""
+    shown = math.nan if value is None else value
+    return "–" if math.isnan(shown) else f"{shown:.3f}" if shown >= 0.001 else "< 0.001"
+
+
+def change_text(left: float, right: float, unit: str, arrow: str = " → ") -> str:
     """Format both values of a metric with one unit and as many decimals as tell them apart: ``25.1 → 50.7 µs``."""
-    (left, right), unit = scaled((left, right), unit)
-    texts = [_figure(value, left, right, digits) for value in (left, right)]
-    if texts[0] == texts[1] and left != right and digits < 6:
-        return change_text(left, right, unit, arrow, digits + 1)
-    return f"{arrow.join(texts)}{' ' if unit and unit != '%' else ''}{unit}"
+    texts, unit = figures((left, right), unit)
+    return f"{arrow.join(texts)}{unit}"
 
 
-def _figure(value: float, left: float, right: float, digits: int) -> str:
-    largest = max(abs(left), abs(right))
+def figures(values: Sequence[float], unit: str, digits: int = 3) -> tuple[list[str], str]:
+    """Format values of a metric with as many decimals as suit the largest and tell them apart; return them and what follows
+    the last: their one unit, with a space before it."""
+    numbers, name = scaled(values, unit)
+    texts = [_figure(value, numbers, digits) for value in numbers]
+    if len(set(numbers)) > len(set(texts)) == 1 and digits < 6:
+        return figures(values, unit, digits + 1)
+    return texts, f"{' ' if name and name != '%' else ''}{name}"
+
+
+def _figure(value: float, beside: Sequence[float], digits: int) -> str:
+    largest = max(abs(each) for each in beside)
     if not math.isfinite(largest) or (largest and not 1e-4 <= largest < 1e15):
         return f"{value:.{digits - 1}e}"
-    if left == int(left) and right == int(right):
+    if all(each == int(each) for each in beside):
         return f"{value:,.0f}"
     decimals = digits - 1 - math.floor(math.log10(largest)) if largest else 0
     return f"{value:,.{max(decimals, 0)}f}"

@@ -57,7 +57,7 @@ def _job_heuristics(result: Any) -> None:
     assert headline["jobs"] == str(jobs.height)
     assert headline["severe or worse"] == str(jobs["severity"].is_in(["SEVERE", "CRITICAL"]).sum())
     listed = result.detail.listing["avoidable_mb_s"].sum()
-    assert headline["avoidable"].startswith(f"{listed / 1024 / 3600:,.1f} GB·h")
+    assert headline["avoidable"].startswith(f"{listed / 1024 / 3600:,.2f} GB·h")
     assert headline["failed"] == str((jobs["state"] == "FAILED").sum())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import math
 import re
 import tempfile
 from functools import lru_cache, partial
@@ -148,6 +149,70 @@ def lines_up(s: Stage, what: str) -> None:
             assert len(decimals) < 2, f"{what}: {window.spec.name}.{column.name}: {shown}"
 
 
+UNITS = {
+    "B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3, "TiB": 1024.0**4, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0,
+    "MB·s": 1 / 1024 / 3600,
+}  # fmt: skip
+"""What a unit is in the smallest or the usual one of its quantity."""
+QUANTITY = {"%": "%", "×": "×", "GB·h": "memory", "MB·s": "memory"}
+TOKEN = re.compile(
+    r"(?<![\w.,:/-])[-+]?(\d[\d,]*(?:\.(\d+))?)(?:\s?(GB·h|MB·s|[KMGT]?i?B/s|[KMGT]?i?B|%|×|ms|µs|ns|s|m)(?![\w·]))?"
+    r"(?:(?<=m) (\d\d)s)?(?![\w:%])"
+)
+
+
+def numbers(text: str, unit: str = "") -> list[tuple[float, float, str, str]]:
+    """Return the numbers of a text: value, half of its last digit, quantity (empty: not told), as written."""
+    found = []
+    for match in TOKEN.finditer(text):
+        digits, decimals, named, seconds = match.groups()
+        value, name = float(digits.replace(",", "")), named or unit
+        if name == "m":
+            found.append((value * 60 + float(seconds or 0), 0.5, "time", match[0]))
+            continue
+        name = name.removesuffix("/s") if name.endswith("B/s") and name in (*map("{}/s".format, UNITS),) else name
+        factor = UNITS.get(name, 1.0)
+        quantity = QUANTITY.get(name, name if name not in UNITS else "bytes" if name.endswith("B") else "time")
+        found.append((value * factor, 0.5 * 10.0 ** -len(decimals or "") * factor, quantity, match[0].strip()))
+    return found
+
+
+def beside_tables(s: Stage) -> list[str]:
+    """Return the lines of the screen without what its tables draw."""
+    lines = [list(line) for line in screen_lines(s.app)]
+    for table in s.app.screen.query(LiveTable):
+        for y in range(max(table.region.y, 0), min(table.region.bottom, len(lines))):
+            lines[y][table.region.x : table.region.right] = " " * len(lines[y][table.region.x : table.region.right])
+    return ["".join(line) for line in lines]
+
+
+def one_form(s: Stage, what: str) -> None:
+    """A number of the row under the cursor, or of a row named in the first lines, has the table's decimals and unit there."""
+    lines = [
+        line for line in beside_tables(s) if "│" not in line.replace(" │ ", "")
+    ]  # scales of charts are round numbers
+    for table in s.app.screen.query(LiveTable):
+        window = table.window
+        if window is None:
+            continue
+        for place, row in enumerate(window.rows(0, min(window.height, 40))):
+            name = str(row[window.columns[0].name])
+            near = lines if not place else [line for line in lines[:4] if name[:12] in line] if len(name) > 3 else []
+            for slot in layout(window.columns, 400).slots if near else ():
+                column = slot.column
+                if column.kind not in ("number", "percent", "bytes", "bytes_per_s", "ms", "s", "ratio", "mb_s"):
+                    continue
+                unit = {"mb_s": "GB·h", "percent": "%", "ratio": "×"}.get(column.kind, column.unit)
+                renderer = window.looks.cells.get(column.name, partial(default_cell, column))
+                cell = plain(renderer(Cell(column.name, row.get(column.name), row, slot.width, BRAILLE, window.peak)))
+                for value, half, quantity, written in numbers(cell, unit):
+                    for other, other_half, of, text in (each for line in near for each in numbers(line)):
+                        same = of == quantity if of and quantity else "." in text and "." in written
+                        close = abs(value - other) <= max(half, other_half) * 1.001
+                        told = f"{what}: {window.spec.name}.{column.name} is {written} {unit} and {text}"
+                        assert not (value > 0.02 and same and close and not math.isclose(half, other_half)), told
+
+
 def only_more(s: Stage, what: str) -> None:
     """A column that is shown at one width is shown at every greater one, with a panel beside the table or without."""
     for table in s.app.screen.query(LiveTable):
@@ -183,10 +248,13 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                     fits(s, f"{what} at 80x24")
                     explains(s, what)
                     lines_up(s, what)
+                    one_form(s, f"{what} at 80x24")
                     only_more(s, what)
                     for size in SIZES[1:]:
                         await s.resize(*size)
                         fits(s, f"{what} at {size[0]}x{size[1]}")
+                    if what != "help":
+                        one_form(s, what)
                     explains(s, what)
                     await back(s)
                     await s.resize(*SIZES[0])

@@ -173,11 +173,6 @@ class ViewRows(PickList):
         self.cursor = max(min(self.cursor, len(made) - 1), 0)
         return self.items
 
-    @property
-    def height(self) -> int:
-        """Return the number of lines."""
-        return len(self.items)
-
 
 LEAST = 8
 """Lines that are left for what is below the views."""
@@ -241,7 +236,7 @@ class OverviewPane(Frame):
         lines = self.query_one(ViewRows)
         height = self.size.height
         lines.draw(rows, 0 if height < 30 else 1 if height < 40 else 2, now_s)
-        wanted = max(min(lines.height, height - LEAST), 5)
+        wanted = max(min(len(lines.items), height - LEAST), 5)
         if lines.styles.height is None or lines.styles.height.cells != wanted:
             lines.styles.height = wanted
 

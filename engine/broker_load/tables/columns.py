@@ -59,7 +59,7 @@ assert tuple(c.name for c in NINE) == SAMPLE
 
 KBS = "KB/s"
 LOAD = (
-    number("cores", "Cores; 0 on a dead broker (Cruise Control: NumCore).", width=5, priority=7),
+    number("cores", "Cores; 0 on a dead broker (Cruise Control: NumCore).", "", "count", width=5, priority=7),
     number(
         "cpu_pct",
         "CPU, share of the broker's cores (Cruise Control: CpuPct).",

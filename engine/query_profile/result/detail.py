@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.tables import Column, Table
+from engine.core.tables import Column, Kind, Table
 from engine.formats import sql_text
 from engine.query_profile.insight import grouping
 from engine.query_profile.insight.prediction import Exact
@@ -36,7 +36,8 @@ LISTING = Table(
         Column("cpu_share_high", pl.Float64, "Upper end of the interval of its share.", "%", "percent", hidden=True),
         Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "number", "CPU s", width=8, priority=0),
         Column("active_cpus", pl.Float64, "CPUs that it keeps busy on average.", "CPUs", "number", "CPUs", width=6, priority=1),
-        Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU s from-to", width=15, priority=2),
+        Column("low_s", pl.Float64, "Interval of its CPU.", "s", "number", "CPU s from-to", width=16, priority=2),
+        Column("high_s", pl.Float64, "Upper end of the interval of its CPU.", "s", "number", hidden=True),
         Column("trend", pl.List(pl.Float64), "Its CPU (or its time, without CPU) over the window.", "", "spark",
                width=10, priority=1, grow=24),
         Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "number", "time s", width=8, priority=1),
@@ -92,7 +93,8 @@ COMPARED = Table(
                priority=0),
         Column("y_change_ms", pl.Float64, "Change of its CPU per second.", "ms", "number", "CPU ms/s change", width=15,
                priority=0),
-        Column("y_change_range", pl.String, "Interval of the change.", "ms", "text", "from-to", width=16, priority=0),
+        Column("y_change_low_ms", pl.Float64, "Interval of the change.", "ms", "number", "from-to", width=16, priority=0),
+        Column("y_change_high_ms", pl.Float64, "Upper end of the interval of the change.", "ms", "number", hidden=True),
         Column("y_change_sure", pl.Boolean, "The interval of the change lies on one side of 0.", kind="flag", hidden=True),
         Column("status", pl.String, "new, gone or both.", priority=3, width=6),
         Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=2),
@@ -177,8 +179,7 @@ def tables(
             "class",
             labelled(comparison, names),
             "status",
-            *_scaled(("x_before", "x_now", "y_before", "y_now", "y_change"), MS, "ms"),
-            _range(pl.col("y_change_low") * MS, pl.col("y_change_high") * MS).alias("y_change_range"),
+            *_scaled(("x_before", "x_now", "y_before", "y_now", "y_change", "y_change_low", "y_change_high"), MS, "ms"),
             ((pl.col("y_change_low") > 0) | (pl.col("y_change_high") < 0)).alias("y_change_sure"),
             "x_factor",
             "calls_before",
@@ -212,7 +213,8 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         (pl.col("x_share") * PERCENT).alias("time_share"),
         (pl.col("latency_us") * MS).alias("latency_ms"),
         (pl.col("disagreement") * PERCENT).alias("disagreement"),
-        _range(low, high).alias("range_s"),
+        low.alias("low_s"),
+        high.alias("high_s"),
         (pl.col("io_us") * US).alias("io_s"),
         (pl.col("cost_per_call") * MS).alias("cost_per_call_ms"),
         (pl.col("lock_us") * US).alias("lock_s"),
@@ -231,22 +233,6 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         )
     ]
     return frame.drop(bare)
-
-
-def _range(low: pl.Expr, high: pl.Expr) -> pl.Expr:
-    """Word an interval; null where it is unknown."""
-    return pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" to "), _short(high)))
-
-
-def _short(value: pl.Expr) -> pl.Expr:
-    """Format with at most three decimals, fewer for larger values."""
-    return (
-        pl.when(value.abs() >= 100)
-        .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
-        .when(value.abs() >= 1)
-        .then(value.round(1).cast(pl.String))
-        .otherwise(value.round(3).cast(pl.String))
-    )
 
 
 def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[str]) -> dict[str, list[float]]:
@@ -278,11 +264,12 @@ def _sparks(table: np.ndarray, points: int) -> np.ndarray:
 class Drill:
     """One class in full. Series are over the intervals of the window: ``at`` their ends (epoch ms, or numbers from 1),
     ``time_ms`` and ``cpu_ms`` of the class (CPU by the chosen method). ``scatter_x``, ``scatter_z``: WLR's points (ms),
-    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, kind of unit; ``by_method``: CPU in seconds."""
+    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, kind of what the ranking does not show;
+    ``by_method``: CPU in seconds; ``peak_s``: that of the class with most."""
 
     label: str
     query: str
-    facts: tuple[tuple[str, Any, str], ...]
+    facts: tuple[tuple[str, Any, Kind], ...]
     at: list[float]
     timed: bool
     time_ms: list[float]
@@ -292,6 +279,7 @@ class Drill:
     slope: float
     intercept_ms: float
     by_method: tuple[tuple[str, float], ...]
+    peak_s: float
 
 
 @dataclass(frozen=True)
@@ -335,42 +323,23 @@ class Detail:
         row = classes.filter(pl.col("class") == name)
         if j is None or not row.height:
             return None
-        values = row.row(0, named=True)
+        values = row.with_columns(pl.col("cpu_measured_us") * US, pl.col("intercept") * MS).row(0, named=True)
+        cpu = values["y_total"]
         at, timed = self._axis()
         x = plausible(work.x[:, j])
         with np.errstate(all="ignore"):
             shares = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0) * x
         point = self.profile.used & (x > 0)
-        us, ms = 1e-6, 1e-3
-        facts: list[tuple[str, Any, str]] = [
-            ("CPU", _times(values["y_total"], us), "s"),
-            ("CPU from", _times(values["y_low"], us), "s"),
-            ("CPU to", _times(values["y_high"], us), "s"),
-            ("CPU share", _times(values["y_share"], 100), "percent"),
-            ("time", _times(values["x_total"], us), "s"),
-            ("time share", _times(values["x_share"], 100), "percent"),
-            ("calls", values["calls"], "count"),
-            ("latency", _times(values["latency_us"], ms), "ms"),
-            ("CPU by time", _ratio(values["y_total"], values["x_total"]), "number"),
-            ("model: CPU per time", values["cost_per_time"], "number"),
-            ("model: CPU per call", _times(values["cost_per_call"], ms), "ms"),
-            ("rows", values["rows"], "count"),
-            ("IO", _times(values["io_us"], us), "s"),
-            ("locks", _times(values["lock_us"], us), "s"),
-            ("errors", values["errors"], "count"),
-            ("measured CPU", _times(values["cpu_measured_us"], us), "s"),
-            ("methods disagree by", _times(values["disagreement"], 100), "percent"),
+        facts: list[tuple[str, Any, Kind]] = [
+            ("CPU by time", cpu / values["x_total"] if values["x_total"] and cpu is not None else None, "number"),
+            ("measured CPU", values["cpu_measured_us"], "s"),
             ("WLR intervals", values["n"], "count"),
             ("WLR slope", values["slope"], "number"),
-            ("WLR intercept", _times(values["intercept"], ms), "ms"),
+            ("WLR intercept", values["intercept"], "ms"),
             ("WLR R squared", values["r2"], "number"),
-            ("user", values["user"], "text"),
-            ("database", values["database"], "text"),
-            ("query id", values["queryid"], "text"),
-            ("flag", values["flag"], "text"),
         ]
         methods = tuple(
-            (method, float(values[f"y_{method}"]) * us) for method in METHODS if values[f"y_{method}"] is not None
+            (method, float(values[f"y_{method}"]) * US) for method in METHODS if values[f"y_{method}"] is not None
         )
         return Drill(
             label=self.names.get(name, name),
@@ -378,13 +347,14 @@ class Detail:
             facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
             at=at.tolist(),
             timed=timed,
-            time_ms=(x * ms).tolist(),
-            cpu_ms=(self.profile.by_class[:, j] * ms).tolist(),
-            scatter_x=(x[point] * ms).tolist(),
-            scatter_z=(shares[point] * ms).tolist(),
+            time_ms=(x * MS).tolist(),
+            cpu_ms=(self.profile.by_class[:, j] * MS).tolist(),
+            scatter_x=(x[point] * MS).tolist(),
+            scatter_z=(shares[point] * MS).tolist(),
             slope=float(values["slope"]) if values["slope"] is not None else math.nan,
-            intercept_ms=float(values["intercept"]) * ms if values["intercept"] is not None else math.nan,
+            intercept_ms=float(values["intercept"]) if values["intercept"] is not None else math.nan,
             by_method=methods,
+            peak_s=self.listing.select(pl.col("cpu_s").max().fill_null(0.0)).item(),
         )
 
     def fit(self) -> Fit:
@@ -417,11 +387,3 @@ class Detail:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
-
-
-def _times(value: float | None, by: float) -> float | None:
-    return None if value is None else value * by

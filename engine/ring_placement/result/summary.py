@@ -228,7 +228,7 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     lines = (
         outcome if s.down else None,
         None if loaded else Headline("load", "not known", "the files have none", short=("load", "not known")),
-        Headline("hottest", hottest, f"{summary['max_over_mean']:.2f} × mean", short=("hottest", hottest))
+        Headline("hottest", hottest, f"{summary['max_over_mean']:.2f}× mean", short=("hottest", hottest))
         if hottest else None,
         Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")) if over else None,
         outcome if loaded and not s.down else None,
@@ -286,7 +286,7 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
         lines.append(Headline("load", total, summary["load_unit"]))
         if s.outcome.nodes:  # all members may have left
             hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
-            lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
+            lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f}× mean", hottest))
     elif after.share.any():
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:

@@ -17,7 +17,7 @@ from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
-from engine.run_comparison.words import change_text, ratio_text, scaled, title_of
+from engine.run_comparison.words import change_text, figures, p_text, ratio_text, title_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,33 +84,23 @@ def _number(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.4g}"
 
 
-def _p(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
     """Explain a metrics ``row`` in the mode of ``parameters``."""
     left, right = detail.sample(row["row"])
     facts = [Fact(title_of(row), "")]
+    known = [values for values in (left, right) if values.size]
+    deviations = (float(np.std(values, ddof=1)) if values.size > 1 else 0.0 for values in known)
+    around, _ = figures((*(float(values.mean()) for values in known), *deviations), row["unit"])
+    medians, unit = figures([float(np.median(values)) for values in known], row["unit"])
+    texts = iter(zip(around, around[len(known) :], medians, strict=False))
     for word, values, runs in ((detail.names[0], left, row["runs_left"]), (detail.names[1], right, row["runs_right"])):
         if not values.size:
             facts.append(Fact(word, "no values", "low"))
             continue
-        deviation = float(np.std(values, ddof=1)) if values.size > 1 else 0.0
-        (mean, median, deviation), written = scaled(
-            (float(values.mean()), float(np.median(values)), deviation), row["unit"]
-        )
-        spread = f" ± {_number(deviation)}" if values.size > 1 else ""
-        counted = f"{_counted(values.size, 'value')} of {_counted(runs, 'run')}"
-        facts.append(
-            Fact(word, f"mean {_number(mean)}{spread}, median {_number(median)} {written}".rstrip() + f", {counted}")
-        )
+        mean, deviation, median = next(texts)
+        spread = f" ± {deviation}" if values.size > 1 else ""
+        counted = f"{plural(values.size, 'value')} of {plural(runs, 'run')}"
+        facts.append(Fact(word, f"mean {mean}{spread}, median {median}{unit}, {counted}"))
     with np.errstate(all="ignore"):
         if parameters.mode == "statistical":
             facts += _statistical(detail, row, left, right, parameters)
@@ -154,18 +144,18 @@ def _statistical(
         Fact(
             "margin",
             f"{margin:.3g} to {1 / margin:.3g}: the interval {'lies' if inside else 'does not lie'} inside; "
-            f"two one-sided tests p {_p(numbers.equivalence_p)}",
+            f"two one-sided tests p {p_text(numbers.equivalence_p)}",
             "ok" if inside else "",
         ),
         Fact(
             "shift",
-            f"Mann-Whitney p {_p(numbers.p_value)}, q {_p(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
+            f"Mann-Whitney p {p_text(numbers.p_value)}, q {p_text(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
             f"Cliff's delta {_number(row['cliffs_delta'])}",
             "moderate" if significant else "",
         ),
         Fact(
             "spread",
-            f"KS p {_p(numbers.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(numbers.brown_forsythe_p)}",
+            f"KS p {p_text(numbers.spread_p)}, q {p_text(row['spread_q'])}; Brown-Forsythe p {p_text(numbers.brown_forsythe_p)}",
         ),
     ]
     verdict = str(row["verdict"])
@@ -199,7 +189,7 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
         change = point.relative_change
         share = f" ({change:+.1%})" if math.isfinite(change) else ""
         text = f"from {run.job}/{run.name} on: {change_text(point.mean_before, point.mean_after, row['unit'])}{share}"
-        facts.append(Fact("change", f"{text}, p {_p(point.p_value)}, {where}", "moderate"))
+        facts.append(Fact("change", f"{text}, p {p_text(point.p_value)}, {where}", "moderate"))
     return facts
 
 
@@ -250,7 +240,7 @@ def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list
         high = math.inf if not low else 1.0 / low
         facts.append(Fact("ratio", f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"))
     else:
-        facts.append(Fact("KS-Test", f"p {_p(row['p_value'])}; matched from {low:g} on"))
+        facts.append(Fact("KS-Test", f"p {p_text(row['p_value'])}; matched from {low:g} on"))
     small = row["mean_left"] is not None and row["mean_right"] is not None
     if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
         facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))

@@ -31,7 +31,7 @@ from engine.run_comparison.runs.measurements import canonical_unit, is_time
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import OWN_TIMES, Sides, counts_as_finished, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
-from engine.run_comparison.words import change_text, side_names, size_text, title_of
+from engine.run_comparison.words import change_text, p_text, side_names, size_text, title_of
 
 MOST_NOTES = 5
 """Most notes of single files that are shown."""
@@ -182,7 +182,7 @@ def _sentence(row: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     sure = next(
         ((word, row[name]) for word, name in (("q", "q_value"), ("p", "p_value")) if row[name] is not None), None
     )
-    tested = "" if sure is None else f", {sure[0]} < 0.001" if sure[1] < 0.001 else f", {sure[0]} {sure[1]:.2g}"
+    tested = "" if sure is None else f", {sure[0]} {p_text(sure[1])}"
     return f"{text} ({summary['left_name']} → {summary['right_name']}{tested})"
 
 

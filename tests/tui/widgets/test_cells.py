@@ -58,7 +58,7 @@ def test_flags_are_yes_and_no_whatever_their_kind() -> None:
 def test_memory_over_time_fits_its_column(value: int) -> None:
     for number in (value, -value):
         assert len(units.text("mb_s", number)) <= 12
-    assert units.text("mb_s", 207_771) == "0.056 GB·h" and units.text("mb_s", 0) == "0 GB·h"
+    assert units.text("mb_s", 207_771) == "0.06 GB·h" and units.text("mb_s", 0) == "0.00 GB·h"
 
 
 def test_critical_shows_in_reverse_style() -> None:

@@ -59,7 +59,7 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
         ("cores", number(row["cores"]), ""),
         ("CPU modelled", percent(row["cpu_pct"]), ""),
         ("CPU measured", percent(row["measured_cpu_pct"]), ""),
-        ("off by", percent(row["residual_cpu_pct"]), ""),
+        ("off by", ("+" if (row["residual_cpu_pct"] or 0) > 0 else "") + percent(row["residual_cpu_pct"]), ""),
         ("because", row["residual_reason"] or None, "dim"),
         ("disk", f"{number(row['disk_mb'], 'MB')}{size}", ""),
         ("leader in", number(row["leader_nw_in_kbs"], "KB/s"), ""),

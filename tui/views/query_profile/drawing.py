@@ -15,9 +15,11 @@ from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot
 from tui.widgets.drawing.raster import finite
 from tui.widgets.facts import Fact
-from tui.widgets.table.window import lined_up
+from tui.widgets.table.window import as_listed, lined_up, peak_of
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from engine.core.tables import Kind
     from engine.query_profile.insight.profile import Saving
     from engine.query_profile.result.detail import Drill, Fit
@@ -69,13 +71,34 @@ def change_cell(cell: Cell) -> Sequence[Fragment]:
 
 STATEMENT = named({})
 """A statement is cut at its end, unlike other names: its beginning says what it does."""
+
+
+def span(high: str, of: str) -> Renderer:
+    """Return a renderer of an interval from the column's value to ``high``, with the decimals of column ``of``."""
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        ends = [
+            shown("number", value, cell.peak(of)) for value in (cell.value, cell.row.get(high)) if value is not None
+        ]
+        return [(" to ".join(ends) or units.NOTHING, "")]
+
+    return render
+
+
+def shown(kind: Kind, value: float, peak: float) -> str:
+    """Return a value with the unit and the decimals of a column with this peak."""
+    return units.aligned(kind, value, peak) or units.text(kind, value)
+
+
 CLASS_CELLS: Mapping[str, Renderer] = {
     "name": STATEMENT, "cpu_share": share_cell, "trend": trend, "disagreement": disagree_cell,
+    "low_s": span("high_s", "cpu_s"),
 }  # fmt: skip
 INTERVAL_CELLS: Mapping[str, Renderer] = {"window": named({"now": "bar", "before": "bar2"}, "dim")}
 COMPARISON_CELLS: Mapping[str, Renderer] = {
     "name": STATEMENT,
     "y_change_ms": change_cell,
+    "y_change_low_ms": span("y_change_high_ms", "y_change_ms"),
 }
 
 
@@ -109,7 +132,10 @@ def scatter(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]
 
 def methods(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Draw the class' CPU by every method, side by side."""
-    rows = [Bar(LABELS.get(name, name), value, units.text("s", value, 9)) for name, value in drill.by_method]
+    rows = [
+        Bar(LABELS.get(name, name), value, f"{shown('number', value, drill.peak_s)} s")
+        for name, value in drill.by_method
+    ]
     return bars(rows, width, glyphs) if rows else []
 
 
@@ -140,16 +166,16 @@ def residual_histogram(fit: Fit, width: int, height: int, glyphs: Glyphs) -> lis
 
 
 def saving_lines(
-    saved: Saving | None, name: str, faster: float, drop: bool, resource: str, glyphs: Glyphs
+    saved: Saving | None, name: str, faster: float, drop: bool, resource: str, peak_s: float, glyphs: Glyphs
 ) -> list[Fact]:
     """List the facts of a what-if as text, value, style."""
     if saved is None:
         return [("Nothing is attributed to this class, so nothing can be saved.", "", "low")]
 
     def seconds(value: float) -> str:
-        return units.text("s", value / 1e6, 12)
+        return f"{shown('number', value / 1e6, peak_s)} s"
 
-    before, after = (units.text("percent", share * 100, 8) for share in (saved.utilisation, saved.utilisation_after))
+    before, after = (units.percent(share * 100) for share in (saved.utilisation, saved.utilisation_after))
     used = "not known: no file tells times and how many CPUs there are", "dim"
     if math.isfinite(saved.utilisation):
         used = f"{before} {glyphs.arrow} {after}", ""
@@ -164,39 +190,23 @@ def saving_lines(
     ]
 
 
-def fact_rows(drill: Drill) -> list[Fact]:
-    """List the facts of a class as label, text, style."""
-    return [(drill.label, "", "title"), *(_fact(*fact) for fact in drill.facts)]
+SUMMARY = (
+    ("CPU", "cpu_s"), ("CPU s from-to", "low_s"), ("active CPUs", "active_cpus"), ("CPU share", "cpu_share"),
+    ("time", "time_s"), ("time share", "time_share"), ("calls", "calls"), ("latency", "latency_ms"),
+    ("model: CPU per time", "cost_per_time"), ("model: CPU per call", "cost_per_call_ms"),
+    ("methods disagree by", "disagreement"), ("rows", "rows"), ("IO", "io_s"), ("locks", "lock_s"), ("errors", "errors"),
+    ("flag", "flag"), ("user", "user"), ("database", "database"), ("query id", "queryid"), ("query", "query"),
+)  # fmt: skip
+"""Label and column of the panel beside the table."""
 
 
-def _fact(label: str, value: Any, kind: str) -> Fact:
-    if kind == "s":  # one unit, as in the table
-        return label, f"{units.text('number', value)} s", ""
-    return label, str(value) if kind == "text" else units.text(kind, value, 14), ""  # type: ignore[arg-type]
+def summary_rows(listing: pl.DataFrame, row: Mapping[str, Any]) -> list[Fact]:
+    """List the values of a class of ``listing`` in the forms of the table."""
+    from engine.query_profile.result.detail import LISTING
 
-
-def summary_rows(row: dict[str, Any]) -> list[Fact]:
-    """List the values of the row under the cursor for the panel beside the table."""
-    facts = (
-        ("CPU", "cpu_s", "s"),
-        ("CPU s from-to", "range_s", "text"),
-        ("active CPUs", "active_cpus", "number"),
-        ("CPU share", "cpu_share", "percent"),
-        ("time", "time_s", "s"),
-        ("time share", "time_share", "percent"),
-        ("calls", "calls", "count"),
-        ("latency", "latency_ms", "ms"),
-        ("model: CPU per time", "cost_per_time", "number"),
-        ("model: CPU per call", "cost_per_call_ms", "ms"),
-        ("methods disagree by", "disagreement", "percent"),
-        ("rows", "rows", "count"),
-        ("IO", "io_s", "s"),
-        ("errors", "errors", "count"),
-        ("flag", "flag", "text"),
-        ("user", "user", "text"),
-        ("database", "database", "text"),
-        ("query id", "queryid", "text"),
-        ("query", "query", "text"),
-    )
-    shown = (_fact(label, row[key], kind) for label, key, kind in facts if row.get(key) not in (None, ""))
-    return [(str(row["name"]), "", "title"), *shown]
+    peak = peak_of(listing, "cpu_s")
+    known = [(label, name) for label, name in SUMMARY if row.get(name) not in (None, "")]
+    of_row = {name: as_listed(LISTING.column(name), listing, row[name], label) for label, name in known}
+    if "low_s" in of_row:
+        of_row["low_s"] = " to ".join(shown("number", row[end], peak) for end in ("low_s", "high_s"))
+    return [(str(row["name"]), "", "title"), *((label, of_row[name], "") for label, name in known)]

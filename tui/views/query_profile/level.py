@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.containers import Container, Vertical
 
+from engine.core import units
 from tui.views.query_profile import drawing
 from tui.views.shared.sections import Box, Charts, FactsOf, Level, PlotOf, Section, Shown, drawing_of, once
 from tui.widgets.control import NumberControl
@@ -78,7 +79,12 @@ class ClassLevel(Level):
 
     def _facts(self, result: Result) -> list[Fact]:
         drill = self._drill(result)
-        return drawing.fact_rows(drill) if drill is not None else [(GONE, "", "low")]
+        if drill is None or result.detail is None:
+            return [(GONE, "", "low")]
+        listing = result.detail.listing
+        row = listing.filter(listing["class"] == self.class_name).row(0, named=True)
+        known = [fact for fact in drawing.summary_rows(listing, row) if fact[0] != "query"]  # a section has it in full
+        return [*known, *((label, units.text(kind, value, 14), "") for label, value, kind in drill.facts)]
 
     def _text(self, result: Result) -> list[Fragment]:
         drill = self._drill(result)
@@ -93,8 +99,9 @@ class ClassLevel(Level):
         saved = result.detail.saving(result.tables["classes"], self.class_name, self.faster, self.drop)
         resource = result.detail.profile.work.y_name
         return drawing.saving_lines(
-            saved, self.label, self.faster, self.drop, NAMES.get(resource, resource), self.pane.glyphs
-        )
+            saved, self.label, self.faster, self.drop, NAMES.get(resource, resource), result.detail.listing["cpu_s"].max() or 0.0,
+            self.pane.glyphs,
+        )  # fmt: skip
 
     @on(NumberControl.Changed, "#faster")
     def _slid(self, event: NumberControl.Changed) -> None:

@@ -258,7 +258,9 @@ def _left_out(result: Result) -> tuple[str, str]:
 
 
 def _summary(result: Result, row: Row | None) -> list[Fact]:
-    return drawing.summary_rows(row) if row and "cpu_s" in row else []
+    return (
+        drawing.summary_rows(result.detail.listing, row) if row and "cpu_s" in row and result.detail is not None else []
+    )
 
 
 def _drill(result: Result, row: Row | None) -> Drill | None:

@@ -318,7 +318,7 @@ def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellips
 
 
 def _spread(s: Mapping[str, Any]) -> str:
-    return f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}"
+    return f"{units.ratio(s['max_over_mean'])}, cv {s['coefficient_of_variation']:.2f}"
 
 
 def _over_capacity(s: Mapping[str, Any]) -> Fact:
@@ -426,7 +426,7 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
         ("load", f"{_load(loaded, counts)} before replication" if loaded else None, ""),
         ("lost load", _load(s["rejected_bytes"], counts) if loaded else None, _critical(s["rejected_bytes"])),
         ("max/mean", _spread(s) if loaded else None, ""),
-        ("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""),
+        ("key shares", f"max/mean {units.ratio(s['share_max_over_mean'])}, cv {s['share_variation']:.2f}", ""),
         ("drift", f"{units.plural(drift, 'tenant')} on other ingesters" if drift else None, "moderate"),
         ("moved", f"{_share(s['moved_share'])} of all keys, per replica" if s["moved_share"] else None, ""),
         ("tenants", f"{s['tenants_touched']} of {tenants} touched" if tenants else None, ""),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.run_comparison.words import ratio_text
+from engine.run_comparison.words import change_text, p_text, ratio_text
 from tui.glyphs import Glyphs
 from tui.views.shared.cells import interval, number, share
 from tui.views.shared.cells import named as named_words
@@ -39,8 +39,6 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
     left, right = (cell.row.get(f"{'median' if statistical else 'mean'}_{side}") for side in ("left", "right"))
     if left is None or right is None:
         return [("", "")]
-    from engine.run_comparison.words import change_text
-
     text = change_text(left, right, str(cell.row.get("unit") or ""), cell.glyphs.arrow)
     if len(text) > cell.width:  # without room, leave out "per operation"
         text = text.partition("/")[0]
@@ -78,11 +76,12 @@ def bucket_cell(cell: Cell) -> Sequence[Fragment]:
 RATIO = number(ratio_text, lambda cell: effect_style(cell.row))
 METRIC_CELLS: Mapping[str, Renderer] = {
     "means": means_cell, "ratio": RATIO, "interval": interval("ratio_low", "ratio_high", ratio_text), "verdict": verdict_cell,
+    "q_value": number(p_text), "p_value": number(p_text),
 }  # fmt: skip
 GROUP_CELLS: Mapping[str, Renderer] = {
     "group": named_words({"(none)": "dim"}, none="(none)"), "ratio": RATIO, "share": share("{:.1f}%"),
 }  # fmt: skip
-CHANGE_CELLS: Mapping[str, Renderer] = {"change": share("{:+.1f}%")}
+CHANGE_CELLS: Mapping[str, Renderer] = {"change": share("{:+.1f}%"), "p_value": number(p_text)}
 RUN_CELLS: Mapping[str, Renderer] = {"influence": INFLUENCE, "outliers": share("{:.1f}%")}
 
 

@@ -150,14 +150,7 @@ class Window:
     def peak(self, name: str) -> float:
         """Return the largest finite magnitude in column ``name`` of the whole frame, 0.0 without any or for text."""
         if name not in self._peaks:
-            value = 0.0
-            if name in self.frame.columns and self.frame.schema[name].is_numeric():
-                import polars as pl
-
-                numbers = self.frame.get_column(name).cast(pl.Float64)
-                top = numbers.filter(numbers.is_finite()).abs().max()
-                value = float(top) if isinstance(top, (int, float)) else 0.0
-            self._peaks[name] = value
+            self._peaks[name] = peak_of(self.frame, name)
         return self._peaks[name]
 
     @cached_property
@@ -281,6 +274,23 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> 
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     error = "neither sorted nor filtered, by a mistake of ours: see the log (: log)"
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
+
+
+def peak_of(frame: pl.DataFrame, name: str) -> float:
+    """Return the largest finite magnitude in column ``name``, 0.0 without any or for text."""
+    if name not in frame.columns or not frame.schema[name].is_numeric():
+        return 0.0
+    import polars as pl
+
+    numbers = frame.get_column(name).cast(pl.Float64)
+    top = numbers.filter(numbers.is_finite()).abs().max()
+    return float(top) if isinstance(top, (int, float)) else 0.0
+
+
+def as_listed(column: Column, frame: pl.DataFrame, value: Any, label: str) -> str:
+    """Return a value as the table on ``frame`` shows it, with its unit unless ``label`` names that."""
+    text = units.aligned(column.kind, value, peak_of(frame, column.name)) or units.text(column.kind, value)
+    return f"{text} {column.unit}" if column.kind == "number" and column.unit and column.unit not in label else text
 
 
 def lined_up(cell: Cell, kind: Kind, value: Any, width: int) -> str:
