@@ -171,7 +171,8 @@ class Visits:
         """Visit these files, with a pool of worker processes if that pays. Returns others that were read meanwhile.
 
         Another process reads what is too much for this one. A ``final`` visit waits for each such file; any other waits
-        ``patience_s`` seconds at the end for all of them and leaves the rest to a later call.
+        ``patience_s`` seconds at the end for all of them, unless it has read others and these are small, and leaves the
+        rest to a later call.
         """
         self._elsewhere = all(module_of(view) for view in self._views.values())
         done = self._collect(final)
@@ -197,6 +198,9 @@ class Visits:
                 merger.flush()
             if pool is not None:
                 pool.close()
+        small = all(file.seen_stat is not None and file.seen_stat[0] <= tasks.SMALL for file in self.guard)
+        if small and any(file.stat is not None for file in order):
+            patience_s = 0.0  # other data can be shown, and these come as soon as a process has started
         return done | self._settle(patience_s, final, progress)
 
     def _new_pool(self, order: Sequence[TrackedFile], final: bool) -> ReadingPool | None:

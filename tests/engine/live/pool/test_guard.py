@@ -94,6 +94,14 @@ def test_a_small_file_that_its_reader_unpacks_is_read_elsewhere(
         live.scan(patience_s=60)
         assert len(docs(live)) == 1 and (live._visits.guard._processes is not None) == unpacks
         live.close()
+    (tmp_path / "plain.log").write_bytes(line("y", 2))
+    live = opened(tmp_path)
+    live.scan(patience_s=60)
+    assert values(live) == [2] and live.status.reading == 1, "it does not hold up what is there"
+    until(lambda: live._visits.guard.ready)
+    live.scan()
+    assert len(docs(live)) == 1 and live.status.reading == 0
+    live.close()
 
 
 def test_a_file_that_was_given_up_is_not_tried_again_before_it_changes(tmp_path: Path) -> None:
