@@ -155,13 +155,8 @@ def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
         when = when.astimezone(zone)
     except (OverflowError, ValueError, OSError):
         return number(ms)
-    if width >= 19:
-        return when.strftime("%Y-%m-%d %H:%M:%S")
-    if width >= 14:
-        return when.strftime("%m-%d %H:%M:%S")
-    if width >= 11:
-        return when.strftime("%m-%d %H:%M")
-    return when.strftime("%H:%M:%S")
+    shapes = ((19, "%Y-%m-%d %H:%M:%S"), (14, "%m-%d %H:%M:%S"), (11, "%m-%d %H:%M"), (0, "%H:%M:%S"))
+    return when.strftime(next(shape for least, shape in shapes if width >= least))
 
 
 def iso(ms: int) -> str:
@@ -304,19 +299,17 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
 def age(seconds: float) -> str:
     """Format an age coarsely, so that a status line rarely changes: ``now``, ``5 s``, ``40 s``, ``3 min``. ``ahead`` only if it
     is later than now by more than clocks of different machines usually differ."""
-    if seconds < -60:
-        return "ahead"
     if seconds < 2:
-        return "now"
-    if seconds < 10:
-        return f"{int(seconds)} s"
-    if seconds < 60:
-        return f"{int(seconds) // 10 * 10} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60} min"
-    if seconds < 48 * 3600:
-        return f"{int(seconds) // 3600} h"
-    return f"{int(seconds) // 86400} d"
+        return "ahead" if seconds < -60 else "now"
+    whole = int(seconds)
+    steps = (
+        (10, 1, 1, "s"),
+        (60, 10, 1, "s"),
+        (3600, 60, 60, "min"),
+        (48 * 3600, 3600, 3600, "h"),
+        (math.inf, 86400, 86400, "d"),
+    )
+    return next(f"{whole // step * step // unit} {name}" for limit, step, unit, name in steps if seconds < limit)
 
 
 _AMOUNT = re.compile(r"\s*([-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d\s]*)\s*\Z")
