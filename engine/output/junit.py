@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from engine.core.reading import harmless
 from engine.core.view import LEVELS, Finding, Level
@@ -49,6 +48,8 @@ def suite_of_findings(view: str, findings: Sequence[Finding], failing: Level) ->
 
 def to_xml(suite: Suite) -> str:
     """Return the suite as an XML document; what XML cannot hold is replaced."""
+    from xml.sax.saxutils import escape, quoteattr  # which loads HTTP and TLS
+
     counts = {outcome: sum(case.outcome == outcome for case in suite.cases) for outcome in ("failure", "skipped")}
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',

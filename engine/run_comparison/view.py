@@ -21,20 +21,33 @@ from engine.run_comparison.perf_tests.benchmark_tool import (
     pool_as_benchmark_tool,
     printed,
 )
-from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.reading import benchmark_tools, clusterloader, json_tools, load_tools, text_tools
 from engine.run_comparison.result.comparison_rows import (
     Comparison,
     benchmark_comparison,
     published_comparison,
     statistical_comparison,
 )
-from engine.run_comparison.result.junit_cases import junit_suite
+from engine.run_comparison.result.detail import junit_suite
 from engine.run_comparison.result.result_tables import GAUGES, build_result
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
 from engine.run_comparison.runs.runs import Runs, argument_of_runs, find_runs, name_problems, unread_by_upstream
 from engine.run_comparison.runs.samples import pool_by_unit
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
+
+READERS: tuple[FileKind, ...] = (
+    clusterloader.RunMetadata(),
+    clusterloader.ClusterLoaderReport(),
+    clusterloader.BuildLog(),
+    text_tools.CsvSeries(),
+    *json_tools.READERS,
+    text_tools.GoBenchmark(),
+    *benchmark_tools.READERS,
+    *load_tools.READERS,
+    *text_tools.READERS,
+)
+"""Every reader that recognises a file reads it; the order is that of the page of formats."""
 
 
 class RunComparison:
@@ -48,14 +61,10 @@ class RunComparison:
     tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS, GROUPS)
     fail_on: Level = "moderate"
 
+    @np.errstate(all="ignore")  # samples may hold 0 and 1e308: overflows and missing ratios become null, not warnings
     def compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
-        """Compare the two sides in the chosen mode. Raises NoInput if a side has no runs or no values."""
-        # Samples may hold 0 and 1e308: overflows and missing ratios become null, not warnings on a terminal.
-        with np.errstate(all="ignore"):
-            return self._compute(inputs, parameters, context)
-
-    def _compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
-        """Turn files into runs, runs into sides, sides into samples, samples into an answer, the answer into tables.
+        """Compare the two sides in the chosen mode: turn files into runs, runs into sides, sides into samples, samples into an
+        answer, the answer into tables. Raises NoInput if a side has no runs or no values.
 
         The memo keys each step by the objects it was made from: a run whose files did not change stays the same object,
         and so do the sides, their samples and everything derived from them.

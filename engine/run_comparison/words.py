@@ -45,6 +45,11 @@ def title_of(row: Mapping[str, Any]) -> str:
     return f"{text} ({where})" if where else text
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: ``1 run``, ``12 runs``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 _SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6}
 _TIMES = (
     (1e-6, 1e-9, "ns"), (1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (600.0, 1.0, "s"), (7200.0, 60.0, "min"), (math.inf, 3600.0, "h"),

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.reading import FileKind, Reading, Source
 from engine.run_comparison.reading.frames import JsonReport
-from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.view import READERS
 from tests.contract.file_samples import SAMPLES
 
 OWN = {

@@ -113,10 +113,9 @@ def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
 
 def as_ratio(evidence: Evidence, value: Floats) -> Floats:
     """Convert a shift to the ratio right / left, at least 0; NaN for a shift from a left median of zero."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        relative = np.maximum(1.0 + value / evidence.base, 0.0)
-        relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, relative, np.nan))
-        return np.where(evidence.logarithmic, np.exp(value), relative)
+    relative = np.maximum(1.0 + value / evidence.base, 0.0)
+    relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, relative, np.nan))
+    return np.where(evidence.logarithmic, np.exp(value), relative)
 
 
 DIFFERENT, EQUIVALENT, UNDECIDED, MISSING = "different", "equivalent", "undecided", "missing"
@@ -170,11 +169,10 @@ def decide(
         q_value[family] = benjamini_hochberg(evidence.p_value[family])
         spread_q[family] = benjamini_hochberg(evidence.spread_p[family])
     lower, upper = limits(evidence, margin)
-    with np.errstate(invalid="ignore"):
-        proven = (evidence.low >= lower) & (evidence.high <= upper)
-        inside = (evidence.shift >= lower) & (evidence.shift <= upper)
-        changed = q_value <= alpha
-        spread = spread_q <= alpha
+    proven = (evidence.low >= lower) & (evidence.high <= upper)
+    inside = (evidence.shift >= lower) & (evidence.shift <= upper)
+    changed = q_value <= alpha
+    spread = spread_q <= alpha
     words = np.full(evidence.p_value.shape, UNDECIDED, dtype=object)
     words[changed | spread] = DIFFERENT
     untold = (
@@ -196,17 +194,16 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
 
     z = -float(ndtri(alpha))
     z_two = -float(ndtri(alpha / 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.minimum(upper - evidence.shift, evidence.shift - lower)
-        equivalence = np.where(
-            room > 0,
-            np.maximum(
-                2 * (evidence.deviation / room) ** 2 * (z + _POWER_80) ** 2,
-                2 * (evidence.deviation / np.minimum(upper, -lower)) ** 2 * (z + _POWER_80_CENTRE) ** 2,
-            ),
-            np.inf,
-        )
-        difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + _POWER_80) ** 2
+    room = np.minimum(upper - evidence.shift, evidence.shift - lower)
+    equivalence = np.where(
+        room > 0,
+        np.maximum(
+            2 * (evidence.deviation / room) ** 2 * (z + _POWER_80) ** 2,
+            2 * (evidence.deviation / np.minimum(upper, -lower)) ** 2 * (z + _POWER_80_CENTRE) ** 2,
+        ),
+        np.inf,
+    )
+    difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + _POWER_80) ** 2
     total = np.fmin(equivalence, difference)
     present = np.minimum(samples.left.sizes, samples.right.sizes)
     further = np.maximum(np.ceil(np.maximum(total, fewest_values(alpha))) - present, 1.0)
@@ -224,11 +221,8 @@ def fewest_values(alpha: float) -> int:
 def in_runs(values: Floats, samples: Samples) -> list[int | None]:
     """Convert further values per metric to further runs, by the values per run."""
     left, right = samples.left, samples.right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        per_run = np.minimum(
-            left.sizes / np.maximum(left.runs_behind, 1), right.sizes / np.maximum(right.runs_behind, 1)
-        )
-        needed = np.ceil(values / np.maximum(per_run, 1.0))
+    per_run = np.minimum(left.sizes / np.maximum(left.runs_behind, 1), right.sizes / np.maximum(right.runs_behind, 1))
+    needed = np.ceil(values / np.maximum(per_run, 1.0))
     return [None if np.isnan(value) else int(value) for value in needed]
 
 
@@ -328,8 +322,7 @@ def least_sizes(columns: Mapping[str, Any], parameters: ComparisonParameters) ->
 
 def is_large(ratio: Floats, samples: Samples, least: Floats) -> NDArray[np.bool_]:
     """Whether a ``ratio`` right / left differs from 1 by at least ``least``. A change from 0 exceeds any size."""
-    with np.errstate(all="ignore"):
-        ratio = np.where(np.isnan(ratio), samples.right.means / samples.left.means, ratio)
+    ratio = np.where(np.isnan(ratio), samples.right.means / samples.left.means, ratio)
     return (np.abs(ratio - 1.0) >= least - 1e-9) | (samples.left.means == 0) | np.isnan(ratio)
 
 

@@ -142,8 +142,7 @@ class Moments:
     @property
     def deviation(self) -> Floats:
         """Population standard deviation from E[x^2] - mean^2; NaN if rounding makes that negative."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.sqrt(_means_in_order(self.side, squared=True) - self.mean**2))
+        return np.asarray(np.sqrt(_means_in_order(self.side, squared=True) - self.mean**2))
 
     @property
     def maximum(self) -> Floats:
@@ -177,11 +176,10 @@ def _means_in_order(side: Side, *, squared: bool = False) -> Floats:
 
 def moments(samples: Samples) -> tuple[Moments, Moments]:
     """Return the tool's statistics of both sides."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return (
-            Moments(samples.left, _means_in_order(samples.left)),
-            Moments(samples.right, _means_in_order(samples.right)),
-        )
+    return (
+        Moments(samples.left, _means_in_order(samples.left)),
+        Moments(samples.right, _means_in_order(samples.right)),
+    )
 
 
 def ks_distances(samples: Samples) -> Floats:
@@ -196,11 +194,10 @@ def ks_distances(samples: Samples) -> Floats:
 def go_ks_p(distance: Floats, n1: int, n2: int) -> Floats:
     """Return go-onlinestats' p-value: Kolmogorov's limit without a small-sample term, two series joined at z = 1.18."""
     z = distance * math.sqrt(n1 * n2 / (n1 + n2)) if n1 and n2 else np.full(distance.shape, np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        y = np.exp(-1.23370055013616983 / (z * z))
-        small = 1.0 - 2.25675833419102515 * np.sqrt(-np.log(y)) * (y + y**9 + y**25 + y**49)
-        x = np.exp(-2.0 * z * z)
-        large = 2.0 * (x - x**4 + x**9)
+    y = np.exp(-1.23370055013616983 / (z * z))
+    small = 1.0 - 2.25675833419102515 * np.sqrt(-np.log(y)) * (y + y**9 + y**25 + y**49)
+    x = np.exp(-2.0 * z * z)
+    large = 2.0 * (x - x**4 + x**9)
     return np.where(z == 0, 1.0, np.where(z < 1.18, small, large))
 
 
@@ -223,16 +220,14 @@ def compare(
         answer = compare_distributions(pool.samples, distances, threshold)
     else:
         answer = compare_means(left, right, threshold)
-    with np.errstate(invalid="ignore"):
-        excused = (left.n == 0) | (right.n == 0) | ((left.mean < min_average) & (right.mean < min_average))
+    excused = (left.n == 0) | (right.n == 0) | ((left.mean < min_average) & (right.mean < min_average))
     return Answer(answer.matched | excused, answer.ratio, answer.p_value), left, right
 
 
 def compare_means(left: Moments, right: Moments, threshold: float) -> Answer:
     """Match ratios of means within [threshold, 1 / threshold] (Avg-Test)."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = left.mean / right.mean
-        matched = (ratio >= threshold) & (ratio <= np.divide(1.0, threshold))
+    ratio = left.mean / right.mean
+    matched = (ratio >= threshold) & (ratio <= np.divide(1.0, threshold))
     return Answer(matched, ratio, np.full(ratio.shape, np.nan))
 
 

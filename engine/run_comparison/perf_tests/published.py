@@ -22,9 +22,8 @@ _PERCENTILE = re.compile(r"(?:perc|percentile|p)?[\s(_]*(\d{1,3}(?:\.\d+)?)\)?(?
 
 def ratio_of_means(a: Floats, b: Floats) -> Floats:
     """Return the smaller mean over the larger one: 1 for two zero means, 0 for means of different sign."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.minimum(a, b) / np.maximum(a, b)
-        ratio = np.where((a < 0) & (b < 0), np.maximum(a, b) / np.minimum(a, b), ratio)
+    ratio = np.minimum(a, b) / np.maximum(a, b)
+    ratio = np.where((a < 0) & (b < 0), np.maximum(a, b) / np.minimum(a, b), ratio)
     return np.where(a == b, 1.0, np.maximum(np.nan_to_num(ratio), 0.0))
 
 
@@ -91,9 +90,8 @@ def compare(
             cutoff[i] = kind.cutoff
     compared = part & (samples.left.sizes > 0) & (samples.right.sizes > 0)
     mean_left, mean_right = (_means(side, cutoff, compared) for side in (samples.left, samples.right))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(mean_left == mean_right, 1.0, mean_left / mean_right)
-        matched = compared & (ratio >= lower) & (ratio <= upper)
+    ratio = np.where(mean_left == mean_right, 1.0, mean_left / mean_right)
+    matched = compared & (ratio >= lower) & (ratio <= upper)
     score = np.full(samples.count, np.nan)
     if similarity == "ratio":
         score[compared] = ratio_of_means(mean_left[compared], mean_right[compared])

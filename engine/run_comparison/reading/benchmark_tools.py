@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any
 
 from engine.core.reading import FileKind, Reading, Source, clean, from_first_character
 from engine.run_comparison.reading.frames import (
@@ -36,6 +35,9 @@ from engine.run_comparison.reading.series import (
     float_or_none,
     time_ms,
 )
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 # -- Google Benchmark --------------------------------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ def _dotnet(out: Collected, document: Any) -> None:
         labels = as_text(benchmark.get("Parameters"))
         base = Series("benchmarkdotnet", "", name, "time", metric="" if labels in name else labels, unit="ns")
         values = at(benchmark, "Statistics.OriginalValues")
-        take_list(out, base._replace(bucket="value"), values, "Statistics.OriginalValues")
+        take_list(out, base._replace(bucket="value"), benchmark, "Statistics.OriginalValues")
         if not isinstance(values, list) or not values:
             bucket = "Median" if at(benchmark, "Statistics.Median") is not None else "Mean"
             value = at(benchmark, f"Statistics.{bucket}")
@@ -194,9 +196,15 @@ def _asv(out: Collected, document: Any) -> None:
         values, params = fields.get("result"), fields.get("params") or []
         quantity, unit = _ASV.get(name.rpartition(".")[2].partition("_")[0], ("", ""))
         every = product(*params) if isinstance(params, list) and all(isinstance(each, list) for each in params) else ()
-        for value, chosen in zip(values if isinstance(values, list) else (), every, strict=False):
+        if not isinstance(values, list):
+            out.problem(
+                "failed-benchmark", f"{name} (result): {'null: it failed' if values is None else 'it is no list'}"
+            )
+        for place, (value, chosen) in enumerate(zip(values if isinstance(values, list) else (), every, strict=False)):
             label = f"({', '.join(map(as_text, chosen))})" if chosen else ""
-            if value is not None and value == value:  # null and NaN: it failed or was skipped
+            if value is None:
+                out.problem("failed-benchmark", f"{name} (result[{place}]): null: it failed")
+            elif value == value:  # NaN: it was skipped
                 out.add(Series("asv", "", f"{name}{label}", quantity, bucket="value", unit=unit), value)
 
 
@@ -278,31 +286,30 @@ _BENCH = r"test (?P<name>.{1,300}?) {1,8}\.\.\. bench: {1,20}(?P<value>[0-9][0-9
 _COUNT = r": {1,60}(?P<value>[0-9]{1,18})(?:[|]| {1,3}\(|$)"
 _NAME = r"(?P<name>[^\s].{0,300}?)"
 TEXTS = (
-    TextReport("criterion-text", "criterion's text (cargo bench)", re.compile(
-        r".{0,300}time: {3}\[[0-9.]{1,30} [^ ]{1,3} [0-9.]"
-    ), (
-        Line(re.compile(r" {0,60}change:")),
-        Line(re.compile(rf"{_NAME} {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
-        Line(re.compile(rf" {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
-        Line(re.compile(r"(?P<name>[^\s].{0,300})$")),
-    ), repeat=True, closes=(re.compile(r"(?m)^Benchmarking .{1,300}: Warming up"),
-                     re.compile(r"(?m)^(?!change:).{0,300}time: {3}\[[0-9]"))),
-    TextReport("libtest", "libtest's lines (cargo bench)", re.compile(r"test .{1,300} \.\.\. bench: "), (
-        Line(re.compile(rf"{_BENCH} (?P<unit>ns|us|ms|s)/iter"), "time", "value"),
-        Line(re.compile(rf"{_BENCH} cycles/iter"), "cycles", "value", "cycles"),
-        Line(re.compile(rf"{_BENCH} MS/s"), "rate", "value", "MS/s"),
-    ), repeat=True, closes=(re.compile(r"(?m)^running [0-9]{1,9} test"), re.compile(r"(?m)^test result:"))),
-    TextReport("gungraun", "gungraun and iai-callgrind", re.compile(r" {2}Instructions: {1,40}[0-9]"), (
-        Line(re.compile(r"(?P<name>[A-Za-z_]\w{0,99}::.{1,300})$")),
-        Line(re.compile(rf" {{1,8}}Instructions{_COUNT}"), "instructions", "value", "count"),
-        Line(re.compile(rf" {{1,8}}RAM (?:Hits|Accesses){_COUNT}"), "RAM hits", "value", "count"),
-        Line(re.compile(rf" {{1,8}}Estimated Cycles{_COUNT}"), "estimated cycles", "value", "count"),
-    ), closes=(re.compile(r"(?m)^ {1,8}Instructions:"), re.compile(r"(?m)^ {1,8}Estimated Cycles:"))),
-    TextReport("catch2-text", "Catch2's console", re.compile(r"benchmark name {1,60}samples "), (
-        Line(re.compile(r"(?P<name>[^\s].{0,200}?) {2,80}[0-9]{1,12} {1,40}[0-9]{1,15} {1,40}[0-9.]{1,20} [nmuµμ]?s ?$")),
-        Line(re.compile(rf" {{8,80}}{_T} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} ?$"),
+    TextReport("criterion-text", "criterion's text (cargo bench)",
+        r".{0,300}time: {3}\[[0-9.]{1,30} [^ ]{1,3} [0-9.]", (
+        Line(r" {0,60}change:"),
+        Line(rf"{_NAME} {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} ", "time", "estimate"),
+        Line(rf" {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} ", "time", "estimate"),
+        Line(r"(?P<name>[^\s].{0,300})$"),
+    ), repeat=True, ends=(r"(?m)^Benchmarking .{1,300}: Warming up",
+                     r"(?m)^(?!change:).{0,300}time: {3}\[[0-9]")),
+    TextReport("libtest", "libtest's lines (cargo bench)", r"test .{1,300} \.\.\. bench: ", (
+        Line(rf"{_BENCH} (?P<unit>ns|us|ms|s)/iter", "time", "value"),
+        Line(rf"{_BENCH} cycles/iter", "cycles", "value", "cycles"),
+        Line(rf"{_BENCH} MS/s", "rate", "value", "MS/s"),
+    ), repeat=True, ends=(r"(?m)^running [0-9]{1,9} test", r"(?m)^test result:")),
+    TextReport("gungraun", "gungraun and iai-callgrind", r" {2}Instructions: {1,40}[0-9]", (
+        Line(r"(?P<name>[A-Za-z_]\w{0,99}::.{1,300})$"),
+        Line(rf" {{1,8}}Instructions{_COUNT}", "instructions", "value", "count"),
+        Line(rf" {{1,8}}RAM (?:Hits|Accesses){_COUNT}", "RAM hits", "value", "count"),
+        Line(rf" {{1,8}}Estimated Cycles{_COUNT}", "estimated cycles", "value", "count"),
+    ), ends=(r"(?m)^ {1,8}Instructions:", r"(?m)^ {1,8}Estimated Cycles:")),
+    TextReport("catch2-text", "Catch2's console", r"benchmark name {1,60}samples ", (
+        Line(r"(?P<name>[^\s].{0,200}?) {2,80}[0-9]{1,12} {1,40}[0-9]{1,15} {1,40}[0-9.]{1,20} [nmuµμ]?s ?$"),
+        Line(rf" {{8,80}}{_T} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} ?$",
              "time", "mean"),
-    ), closes=(re.compile(r"(?m)^benchmark name"), re.compile(r"(?m)^(?:test cases:|All tests passed|Passed [0-9])"))),
+    ), ends=(r"(?m)^benchmark name", r"(?m)^(?:test cases:|All tests passed|Passed [0-9])")),
 )  # fmt: skip
 
 READERS: tuple[FileKind, ...] = (
@@ -311,7 +318,7 @@ READERS: tuple[FileKind, ...] = (
         (b'"context":{', b'"executable"', b'"benchmarks":'), (b'"context":{', b'"library_build_type"'),
     ), _google),
     DelimitedTool("google-benchmark-csv", "Google Benchmark --benchmark_format=csv", ({"name", "iterations", "time_unit"},),
-        _google_table, re.compile(rb"^(?:\xef\xbb\xbf)?name,iterations,real_time,cpu_time,time_unit,", re.MULTILINE)),
+        _google_table, b"name,iterations,real_time,cpu_time,time_unit,"),
     CriterionFolder(
         "criterion", "criterion's target/criterion/BENCHMARK/new/sample.json",
         ((b'"sampling_mode"', b'"iters"'), (b'"confidence_interval"', b'"median_abs_dev"')), _criterion,

@@ -7,15 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
-from xml.etree.ElementTree import Element, ParseError
-
-from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import iterparse
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from engine.core.reading import (
     HEAD,
-    Document,
     Reading,
     Source,
     clean,
@@ -24,10 +19,11 @@ from engine.core.reading import (
     from_first_character,
     whole_lines,
 )
-from engine.core.tables import Table
-from engine.formats.delimited import header_fields, records
-from engine.run_comparison.reading.series import BadShape, Collected, Series, float_or_none, load_document
-from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+from engine.formats.delimited import BOM, header_fields, records
+from engine.run_comparison.reading.series import BadShape, Collected, RunFile, Series, float_or_none, load_document
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
 
@@ -48,40 +44,36 @@ _MS = {
 _MANY = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
-class JsonReport(Document):
-    """A declared tool that writes one JSON document: its head, written without blanks, holds all marks of one of ``marks`` (or
+@dataclass(eq=False)
+class Declared(RunFile):
+    """Base of the frames: a reader that is declared, not written."""
+
+    id: str
+    title: str
+
+
+@dataclass(eq=False)
+class JsonReport(Declared):
+    """A declared tool that writes one JSON document: its head, written without blanks, holds all of one of ``keys`` (and
     fits ``begin``); ``take`` adds the values of a parsed document, and may raise BadShape. Cut files and wrong shapes become
     problems."""
 
     closes = True
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self,
-        id: str,
-        title: str,
-        marks: Sequence[Sequence[bytes]],
-        take: Callable[[Collected, Any], None],
-        begin: re.Pattern[bytes] | None = None,
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._marks = marks
-        self._take = take
-        self._begin = begin
+    keys: Sequence[Sequence[bytes]]
+    take: Callable[[Collected, Any], None]
+    begin: re.Pattern[bytes] = re.compile(rb"[{\[]")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a JSON object or list with the tool's marks, but no page or source that quotes one."""
         dense = _dense(head)
-        if self._begin is not None and not self._begin.match(dense):
-            return False
-        return dense[:1] in (b"{", b"[") and any(all(mark in dense for mark in marks) for marks in self._marks)
+        begins = self.begin.match(dense) is not None
+        return begins and any(keys[0] in dense and all(key in dense for key in keys) for keys in self.keys)
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how near the head comes to the nearest of the tool's versions, and the keys that it lacks."""
         script = _SCRIPT.match(head)
         dense, best = _dense(head[script.end() :] if script else head), (0.0, "")
-        for marks in self._marks if script or form_of(head) == "JSON" else ():
+        for marks in self.keys if script or form_of(head) == "JSON" else ():
             missing = [mark.strip(b"{[:").decode() for mark in marks if mark not in dense]
             own = any(mark in dense and mark not in _COMMON for mark in marks)
             if own and 1 - len(missing) / len(marks) > best[0]:
@@ -95,7 +87,7 @@ class JsonReport(Document):
         if not parsed:
             return out.reading(len(data), complete=False)
         try:
-            self._take(out, document)
+            self.take(out, document)
         except BadShape as error:
             out.problem("bad-shape", f"{self.id}: {error}")
         if not out.series and not out.problems:
@@ -173,10 +165,18 @@ def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) 
             out.append(series.pack(), number)
 
 
-def take_list(out: Collected, series: Series, values: Any, path: str) -> None:
-    """Add every number of a list that is there; other values are problems that name its path."""
-    if not isinstance(values, list) and values is not None:
-        out.problem("bad-value", f"{series.verb} ({path}): it is no list of numbers")
+def take_list(out: Collected, series: Series, entry: Any, path: str) -> None:
+    """Add every number of the list at ``path``; null and other values are problems that name it.
+
+    A missing key belongs to another version of the tool.
+    """
+    above, _, key = path.rpartition(".")
+    inside = at(entry, above) if above else entry
+    values = inside.get(key, []) if isinstance(inside, dict) else []
+    if not isinstance(values, list):
+        is_null = values is None
+        reason = f"{series.verb} ({path}): {'null' if is_null else 'it'} is no list of numbers"
+        out.problem("null-value" if is_null else "bad-value", reason)
     for value in values if isinstance(values, list) else ():
         number = out.number(value, series, path=path)
         if number is not None:
@@ -200,7 +200,7 @@ class Line(NamedTuple):
     whole report lacks it. ``more``: other rules take the same line, too.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     quantity: str = ""
     bucket: str = ""
     unit: str = ""
@@ -208,92 +208,71 @@ class Line(NamedTuple):
     more: bool = False
 
 
-class TextReport(Document):
+@dataclass(eq=False)
+class TextReport(Declared):
     """A declared text tool: its reports begin with ``begin``, and ``lines`` say what to take.
 
     If some lines are ``always`` there, a file may hold several reports, one behind the other; each that is whole counts. The
     first value of a series counts (wrk2 prints a second, uncorrected distribution), all of them if names ``repeat``.
-    ``work``: what is measured until a line names it. ``closes``: how a part begins, and how a line behind all its values does.
+    ``work``: what is measured until a line names it. ``ends``: how a part begins, and how a line behind all its values does.
     """
 
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self,
-        id: str,
-        title: str,
-        begin: re.Pattern[str],
-        lines: Sequence[Line],
-        work: str = "request",
-        repeat: bool = False,
-        closes: tuple[re.Pattern[str], re.Pattern[str]] | None = None,
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._begin = begin
-        self._lines = lines
-        self._always = [line for line in lines if line.always]
-        self._work = work
-        self._repeat = repeat
-        self._closes = closes
+    begin: str
+    lines: Sequence[Line]
+    work: str = "request"
+    repeat: bool = False
+    ends: tuple[str, str] | None = None
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the tool's own words at the beginning of a line."""
         if name.endswith((".json", ".csv", ".xml", ".py", ".md", ".rs", ".go")) or name == "build-log.txt":
             return False
         text = _plain(head)
-        begins = (match.start() for match in self._begin.finditer(text))
+        begins = (match.start() for match in re.finditer(self.begin, text))
         return any(begin == 0 or text[begin - 1] == "\n" for begin in begins)
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how many of the lines that every report has are there, and how the missing first one begins."""
-        lines = _plain(head).split("\n")[:60] if self._always and form_of(head) == "text" else []
-        found = sum(any(rule.pattern.match(line) for line in lines) for rule in self._always)
-        begin = re.match(r"[\w :]*", self._begin.pattern)
-        return found / max(len(self._always), 1), f"a line that begins with {begin[0] if begin else ''}".rstrip(" :")
+        always = [rule for rule in self.lines if rule.always]
+        lines = _plain(head).split("\n")[:60] if always and form_of(head) == "text" else []
+        found = sum(any(re.match(rule.pattern, line) for line in lines) for rule in always)
+        begin = re.match(r"[\w :]*", self.begin)
+        return found / max(len(always), 1), f"a line that begins with {begin[0] if begin else ''}".rstrip(" :")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete line; half a line may hold half a number."""
         out = Collected(source)
         text = _plain(whole_lines(data, final=False))
-        begins = [match.start() for match in self._begin.finditer(text)] if self._always else [0]
+        rules = [(rule, re.compile(rule.pattern).match) for rule in self.lines]
+        always = [rule for rule in self.lines if rule.always]
+        begins = [match.start() for match in re.finditer(self.begin, text)] if always else [0]
         line = 1 + text.count("\n", 0, begins[0] if begins else 0)
         for begin, end in pairwise([*begins, len(text)]):
             report = text[begin : text.rfind("\n", begin, end) + 1]  # a killed run ends where the next one begins
-            found = _Found(self.id, self._work, self._repeat)
+            found = _Found(self.id, self.work, self.repeat)
             seen = [
                 rule
                 for number, each in enumerate(report.split("\n"), line)
-                for rule in self._line(out, found, each, number)
+                for rule in found.line(out, rules, each, number)
             ]
-            missing = [rule for rule in self._always if rule not in seen]
+            missing = [rule for rule in always if rule not in seen]
             if not missing:
                 found.finish(out)
             elif final or end < len(text):
                 lacks = " or ".join(f"{rule.quantity} {rule.bucket}".strip() for rule in missing)
                 out.problem("cut-file", f"the run has no {lacks} and is left out", line=line)
             if not missing and (final or end < len(text)):
-                self._ends(out, report, line)
+                self._close(out, report, line)
             line += text.count("\n", begin, end)
         out.ends(data, final)
         return out.reading(len(data), complete=bool(out.series))
 
-    def _ends(self, out: Collected, report: str, line: int) -> None:
+    def _close(self, out: Collected, report: str, line: int) -> None:
         """Say that the last part of a report has no end: what would follow may be missing."""
-        begin = max(self._closes[0].finditer(report), key=re.Match.start, default=None) if self._closes else None
-        if self._closes and begin is not None and not self._closes[1].search(report, begin.end()):
+        begin = max(re.finditer(self.ends[0], report), key=re.Match.start, default=None) if self.ends else None
+        if self.ends and begin is not None and not re.compile(self.ends[1]).search(report, begin.end()):
             reason = f"nothing closes {clean(begin[0], 60)!r}: if the file was cut, results behind it are missing"
             out.problem("cut-file", reason, line=line + report.count("\n", 0, begin.start()))
-
-    def _line(self, out: Collected, found: _Found, text: str, number: int) -> Iterator[Line]:
-        """Take one line. Yields the rules that it matched."""
-        for rule in self._lines:
-            match = rule.pattern.match(text)
-            if match is not None:
-                found.take(out, rule, match.groupdict(), number)
-                yield rule
-                if not rule.more:
-                    return
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
@@ -316,6 +295,22 @@ class _Found:
     counts: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("requests", "failed", "seconds", "inner"), 0.0)
     )
+
+    def line(
+        self,
+        out: Collected,
+        rules: Sequence[tuple[Line, Callable[[str], re.Match[str] | None]]],
+        text: str,
+        number: int,
+    ) -> Iterator[Line]:
+        """Take one line. Yields the rules that it matched."""
+        for rule, matches in rules:
+            match = matches(text)
+            if match is not None:
+                self.take(out, rule, match.groupdict(), number)
+                yield rule
+                if not rule.more:
+                    return
 
     def take(self, out: Collected, rule: Line, groups: Mapping[str, str | None], line: int) -> None:
         """Take one line that matched ``rule``."""
@@ -351,55 +346,58 @@ class _Found:
         """Add the values; only the share of successes if nothing succeeded."""
         asked, seconds = self.counts["requests"], self.counts["seconds"]
         rate = next((each[0][0] for series, each in self.values.items() if series.bucket == "rate"), 0.0)
-        least = (rate * seconds + self.counts["inner"]) * (
-            1 - 1e-4 / (seconds or 1.0)
-        ) - 0.5  # times have four decimals
-        if asked < least:
-            reason = f"it tells how {asked:.0f} of {rate * seconds:.0f} requests ended: the file was cut, or lacks the others"
+        wanted = rate * seconds + self.counts["inner"]
+        doubt = wanted * 1e-4 / (seconds or 1.0) + 0.5  # times have four decimals
+        cut = (
+            asked < wanted - doubt or 0 < wanted * 1.05 < asked
+        )  # far more: what says that some are inside others is gone
+        if cut:
+            lacks = "the others" if asked < wanted else "the operations that hold others"
+            reason = (
+                f"it tells how {asked:.0f} of {rate * seconds:.0f} requests ended: the file was cut, or lacks {lacks}"
+            )
             out.problem("cut-file", reason)
-        good = asked < least or take_success(
-            out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked
-        )
+        good = cut or take_success(out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked)
         for series, values in self.values.items() if good else ():
             for value, line in values:
                 out.add(series, value, line=line)
 
 
+@lru_cache(maxsize=4)
+def _columns(head: bytes) -> frozenset[str]:
+    """Return the names in a table's header: all declared tools look at them."""
+    return frozenset(header_fields(head))
+
+
 DelimitedRows = Iterator[tuple[int, dict[str, str] | None]]
 
 
-class DelimitedTool(Document):
+@dataclass(eq=False)
+class DelimitedTool(Declared):
     """A declared table of another tool: ``columns`` that its header has, and what takes its rows as one run. ``header``: how the
     header begins, where other lines may stand above it."""
 
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self,
-        id: str,
-        title: str,
-        columns: tuple[set[str], ...],
-        take: Callable[[Collected, str, DelimitedRows], None],
-        header: re.Pattern[bytes] | None = None,
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._columns = columns
-        self._take = take
-        self._header = header
+    columns: tuple[set[str], ...]
+    take: Callable[[Collected, str, DelimitedRows], None]
+    header: bytes = b""
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the columns of the header."""
-        return any(columns <= set(header_fields(self._table(head))) for columns in self._columns)
+        found = _columns(self._table(head))
+        return any(columns <= found for columns in self.columns)
 
     def _table(self, data: bytes) -> bytes:
-        begin = self._header.search(data) if self._header is not None else None
-        return data if begin is None else data[begin.start() :]
+        above = (
+            data.find(b"\n" + self.header)
+            if self.header and not data.startswith((self.header, BOM + self.header))
+            else -1
+        )
+        return data[above + 1 :]
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how many of the tool's columns are there, and the names of the others."""
-        found = set(header_fields(head)) if form_of(head) == "text" else set()
-        columns = max(self._columns, key=lambda columns: len(columns & found))
+        found = _columns(head) if form_of(head) == "text" else frozenset()
+        columns = max(self.columns, key=lambda columns: len(columns & found))
         share = len(columns & found) / len(columns)
         return share if len(columns & found) > 1 else 0.0, ", ".join(sorted(columns - found))
 
@@ -407,38 +405,37 @@ class DelimitedTool(Document):
         """Read every complete row."""
         out = Collected(source)
         if self.recognise(source.name, data[:HEAD]):
-            self._take(out, self.id, records(source, self._table(data), out.problems, False))
+            self.take(out, self.id, records(source, self._table(data), out.problems, False))
         out.ends(data, final, "table")
         return out.reading(len(data))
 
 
-class XmlTool(Document):
-    """A declared XML tool: its root's beginning, and what takes the elements right below ``parents``."""
+@dataclass(eq=False)
+class XmlTool(Declared):
+    """A declared XML tool: its ``root``'s beginning, and what takes the elements that end, with their depths."""
 
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self, id: str, title: str, mark: bytes, take: Callable[[Collected, str, Iterator[tuple[int, Element]]], None]
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._mark = mark
-        self._take = take
+    root: bytes
+    take: Callable[[Collected, str, Iterator[tuple[int, Element]]], None]
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the root's beginning."""
-        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and self._mark in head
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and self.root in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the elements that are whole; a cut file keeps what stands before the cut."""
         out = Collected(source)
-        self._take(out, self.id, _elements(out, data))
+        self.take(out, self.id, _elements(out, data))
         return out.reading(len(data))
 
 
 def _elements(out: Collected, data: bytes) -> Iterator[tuple[int, Element]]:
     """Yield each element that ends, with its depth (1 below the root); the root is emptied behind each to bound memory."""
+    # Few reports are XML, and its modules load a dozen others.
     from io import BytesIO
+    from xml.etree.ElementTree import ParseError
+
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import iterparse
 
     depth = 0
     root = None

@@ -81,7 +81,7 @@ def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) 
     take_all(out, Series("pytest-benchmark", report, name), stats, _PYTEST_BENCHMARK)
     rounds = stats.get("data")
     if not isinstance(rounds, list) or len(rounds) <= _PYTEST_BENCHMARK_ROUNDS:
-        take_list(out, Series("pytest-benchmark", report, name, bucket="round", unit="s"), rounds, "stats.data")
+        take_list(out, Series("pytest-benchmark", report, name, bucket="round", unit="s"), benchmark, "stats.data")
 
 
 def _hyperfine(out: Collected, document: Any) -> None:
@@ -93,10 +93,10 @@ def _hyperfine(out: Collected, document: Any) -> None:
 def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
     command, metric = as_text(result.get("command")), _labels(result.get("parameters"))
     base, times = Series("hyperfine", "", command, metric=metric, unit="s"), result.get("times")
-    take_list(out, base._replace(bucket="time"), times, "times")
+    take_list(out, base._replace(bucket="time"), result, "times")
     wanted = ("user", "system") if isinstance(times, list) and times else ("mean", "user", "system")
     take_all(out, base, result, [Taken(bucket, "", bucket, "s") for bucket in wanted])
-    take_list(out, base._replace(bucket="memory", unit="bytes"), result.get("memory_usage_byte"), "memory_usage_byte")
+    take_list(out, base._replace(bucket="memory", unit="bytes"), result, "memory_usage_byte")
     codes = result.get("exit_codes")
     failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
     if failed:
@@ -138,6 +138,10 @@ _FIO_PERCENTILES = {
     "95.000000": "Perc95",
     "99.000000": "Perc99",
 }
+_FIO_LATENCIES = {
+    key: [Taken(bucket, key, bucket, "ns") for bucket in ("mean", "max", *_FIO_PERCENTILES.values())]
+    for key in ("lat", "clat")
+}
 
 
 def _fio(out: Collected, document: Any) -> None:
@@ -165,13 +169,12 @@ def _fio_direction(out: Collected, base: Series, part: Any) -> None:
     if not as_object({} if part is None else part, base.verb).get("total_ios"):
         return
     take_all(out, base, part, _FIO_RATES)
-    for key in ("lat", "clat"):
+    for key, wanted in _FIO_LATENCIES.items():
         latency = as_object(part.get(f"{key}_ns") or {}, f"{base.verb}.{key}_ns")
         shares = (
             as_object(latency.get("percentile") or {}, f"{base.verb}.{key}_ns.percentile") if latency.get("N") else {}
         )
         found = latency | {share: value for number, value in shares.items() if (share := _FIO_PERCENTILES.get(number))}
-        wanted = [Taken(bucket, key, bucket, "ns") for bucket in ("mean", "max", *_FIO_PERCENTILES.values())]
         take_all(out, base, found if latency.get("N") else {}, wanted)
 
 
@@ -215,7 +218,7 @@ def _pyperf_take_benchmark(out: Collected, benchmark: dict[str, Any], common: di
 
 
 def _pyperf_take_run(out: Collected, series: Series, run: Any) -> None:
-    take_list(out, series, as_object(run, "a run").get("values"), "values")
+    take_list(out, series, as_object(run, "a run"), "values")
 
 
 _KUBE_BURNER_QUANTILES = ("P50", "P90", "P95", "P99", "max", "avg", "min")

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from engine.core.reading import Document, FileKind, Reading, Source, from_first_character, whole_lines
-from engine.core.tables import Table
+from engine.core.reading import FileKind, Reading, Source, from_first_character, whole_lines
 from engine.formats import json_text
 from engine.formats.delimited import BOM
 from engine.run_comparison.reading.frames import (
@@ -35,6 +33,7 @@ from engine.run_comparison.reading.json_tools import TROUBLE
 from engine.run_comparison.reading.series import (
     REQUEST,
     Collected,
+    RunFile,
     Series,
     as_list,
     as_object,
@@ -44,7 +43,9 @@ from engine.run_comparison.reading.series import (
     time_ms,
 )
 from engine.run_comparison.reading.text_tools import parse_time
-from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 # -- JSON reports ------------------------------------------------------------------------------------------------------
 
@@ -402,12 +403,11 @@ class _Point(msgspec.Struct):
     data: dict[str, Any] = {}
 
 
-class K6Stream(Document):
+class K6Stream(RunFile):
     """k6's stream of points: its statistics as the summary has them."""
 
     id = "k6-json"
     title = "k6 run --out json (NDJSON)"
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a first line with a metric, its type and data."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -66,30 +67,24 @@ def _read_resource_usage(document: Any) -> Readings:
     """Yield the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
     usage: dict[str, dict[str, dict[str, float | None]]] = {"CPU": {}, "Mem": {}}
     for percentile, entries in as_object(document).items():
-        totals, n = {"CPU": 0.0, "Mem": 0.0}, 0
-        for entry in _objects(entries):
-            if isinstance(entry, BadShape):
-                yield entry
-                continue
-            try:
-                numbers = {key: as_number(entry.get(key), key) for key in usage}
-            except BadShape as error:
-                yield error
-                continue
-            owner = fold_pod_name(as_text(entry.get("Name", "")))
-            for key, value in numbers.items():
-                of_owner = usage[key].setdefault(owner, {})
-                highest = of_owner.get(percentile)
-                of_owner[percentile] = value if highest is None or (value is not None and value > highest) else highest
-                totals[key] += value or 0.0
-            n += 1
-        for key, total in totals.items() if n else ():
-            usage[key].setdefault("all-nodes", {})[percentile] = total / n
+        listed: list[dict[str, float | None]] = []
+        yield from _each(entries, partial(_take_usage, usage, percentile, listed))
+        for key in usage if listed else ():
+            total = sum(numbers[key] or 0.0 for numbers in listed)
+            usage[key].setdefault("all-nodes", {})[percentile] = total / len(listed)
     for owner, values in usage["CPU"].items():
         yield Measured(values, "cores", resource=owner, metric="CPU")
     for owner, values in usage["Mem"].items():
         mib = {name: None if value is None else value / 1048576.0 for name, value in values.items()}
         yield Measured(mib, "MiB", resource=owner, metric="Memory")
+
+
+def _take_usage(usage: dict[str, Any], percentile: str, listed: list[dict[str, float | None]], entry: Any) -> None:
+    listed.append({key: as_number(entry.get(key), key) for key in usage})
+    for key, value in listed[-1].items():
+        of_owner = usage[key].setdefault(fold_pod_name(as_text(entry.get("Name", ""))), {})
+        highest = of_owner.get(percentile)
+        of_owner[percentile] = value if highest is None or (value is not None and value > highest) else highest
 
 
 def _read_scheduling_throughput(document: Any) -> Readings:
@@ -101,11 +96,7 @@ def _read_etcd_metrics(document: Any) -> Readings:
     """Yield the percentage of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
     for name, value in as_object(document).items():
         if isinstance(value, list):
-            for histogram in _objects(value):
-                try:
-                    yield histogram if isinstance(histogram, BadShape) else _etcd_histogram(name, histogram)
-                except BadShape as error:
-                    yield error
+            yield from _each(value, partial(_etcd_histogram, name))
         elif isinstance(value, (int, float)):
             yield from _numbers({"value": value}, partial(Measured, unit="bytes", resource=name))
 
@@ -115,7 +106,7 @@ def _bound_of(bucket: str) -> float:
     return math.inf if bound is None else bound
 
 
-def _etcd_histogram(name: str, histogram: dict[str, Any]) -> Measured:
+def _etcd_histogram(name: str, histogram: dict[str, Any]) -> Readings:
     buckets = {bound: as_number(n, bound) for bound, n in as_object(histogram.get("buckets") or {}).items()}
     total = buckets.pop("+Inf", None) or 0.0
     shares: dict[str, float | None] = {
@@ -123,7 +114,7 @@ def _etcd_histogram(name: str, histogram: dict[str, Any]) -> Measured:
         for bound, n in sorted(buckets.items(), key=lambda pair: _bound_of(pair[0]))
     }
     labels = {k: as_text(v) for k, v in as_object(histogram.get("labels") or {}).items() if k != "__name__"}
-    return Measured(shares, "%", resource=name, metric=join_labels(labels))
+    yield Measured(shares, "%", resource=name, metric=join_labels(labels))
 
 
 _CLIENT = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$", re.DOTALL)
@@ -135,70 +126,53 @@ def _read_metrics_for_e2e(document: Any) -> Readings:
         if not isinstance(metrics, dict):
             continue
         for name, samples in metrics.items():
-            sums: dict[str, float] = {}
-            for sample in _objects(samples):
-                if isinstance(sample, BadShape) or not isinstance(sample.get("metric") or {}, dict):
-                    yield BadShape(f"a sample of {name} is not an object")
-                    continue
-                labels = {k: as_text(v) for k, v in (sample.get("metric") or {}).items()}
-                labels.pop("__name__", None)
-                labels.pop("contentType", None)
-                if "client" in labels and (client := _CLIENT.match(labels["client"])):
-                    labels["client"] = (client[1] + client[3]).strip()
-                pair = sample.get("value")
-                number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
-                if number is not None:
-                    key = join_labels(labels)
-                    sums[key] = sums.get(key, 0.0) + number
+            sums: dict[str, float] = defaultdict(float)
+            yield from _each(samples, partial(_add_sample, sums, f"a sample of {name}"), f"a sample of {name}")
             for labels_text, total in sums.items():
                 yield Measured({"value": total}, "count", resource=name, scope=component, metric=labels_text)
 
 
+def _add_sample(sums: dict[str, float], what: str, sample: dict[str, Any]) -> None:
+    labels = {k: as_text(v) for k, v in as_object(sample.get("metric") or {}, what).items()}
+    labels.pop("__name__", None)
+    labels.pop("contentType", None)
+    if "client" in labels and (client := _CLIENT.match(labels["client"])):
+        labels["client"] = (client[1] + client[3]).strip()
+    pair = sample.get("value")
+    number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
+    if number is not None:
+        sums[join_labels(labels)] += number
+
+
 def _read_system_pod_metrics(document: Any) -> Readings:
     """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
-    most: dict[str, float] = {}
-    for pod in _objects(as_object(document).get("pods")):
-        for container in (pod,) if isinstance(pod, BadShape) else _objects(pod.get("containers")):
-            try:
-                name, restarts = _restarts(container, "name", "restartCount")
-            except BadShape as error:
-                yield error
-                continue
-            most[name] = max(most.get(name, 0.0), restarts)
-    for name, restarts in most.items():
-        yield Measured({"RestartCount": restarts}, "count", resource=name)
+    restarts: dict[str, list[float]] = defaultdict(list)
+    take = partial(_take_restarts, restarts, "name", "restartCount")
+    yield from _each(as_object(document).get("pods"), lambda pod: _each(pod.get("containers"), take))
+    for name, counts in restarts.items():
+        yield Measured({"RestartCount": max(*counts, 0.0)}, "count", resource=name)
 
 
 def _read_container_restarts(document: Any) -> Readings:
     """Read ``[{Container, RestartCount}]``."""
-    sums: dict[str, float] = {}
-    for entry in _objects(document):
-        try:
-            name, restarts = _restarts(entry, "Container", "RestartCount")
-        except BadShape as error:
-            yield error
-            continue
-        sums[name] = sums.get(name, 0.0) + restarts
-    for name, restarts in sums.items():
-        yield Measured({"RestartCount": restarts}, "count", resource=name)
+    restarts: dict[str, list[float]] = defaultdict(list)
+    yield from _each(document, partial(_take_restarts, restarts, "Container", "RestartCount"))
+    for name, counts in restarts.items():
+        yield Measured({"RestartCount": sum(counts, 0.0)}, "count", resource=name)
 
 
-def _restarts(entry: dict[str, Any] | BadShape, name: str, count: str) -> tuple[str, float]:
-    """Return name and restarts of a container. Raises BadShape."""
-    if isinstance(entry, BadShape):
-        raise entry
-    return as_text(entry.get(name, "")), as_number(entry.get(count, 0), count) or 0.0
+def _take_restarts(restarts: dict[str, list[float]], name: str, count: str, entry: dict[str, Any]) -> None:
+    restarts[as_text(entry.get(name, ""))].append(as_number(entry.get(count, 0), count) or 0.0)
 
 
 def _read_api_availability(document: Any) -> Readings:
     """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
     fields = as_object(document)
     hosts: list[tuple[str, Any]] = [("cluster", fields.get("clusterMetrics"))]
-    for host in _objects(fields.get("hostMetrics")):
-        if isinstance(host, BadShape):
-            yield host
-        else:
-            hosts.append((as_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host))
+    yield from _each(
+        fields.get("hostMetrics"),
+        lambda host: hosts.append((as_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host)),
+    )
     for name, metrics in hosts:
         if not isinstance(metrics, dict):
             continue
@@ -233,13 +207,16 @@ def _read_tracked(document: Any) -> Readings:
             yield from _numbers({"count": value}, partial(Measured, unit="count", resource=name))
 
 
-def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
-    """Yield the objects of a list (None: empty), and a BadShape for every other entry."""
+def _each(values: Any, take: Callable[[dict[str, Any]], Readings | None], what: str = "") -> Readings:
+    """Yield what ``take`` makes of each object of a list (None: empty), and a BadShape for every other entry."""
     if values is not None and not isinstance(values, list):
         yield BadShape("it is not a list where one belongs")
         return
     for value in values or ():
-        yield value if isinstance(value, dict) else BadShape("it is not a JSON object where one belongs")
+        try:
+            yield from take(as_object(value, what)) or ()
+        except BadShape as error:
+            yield error
 
 
 def _numbers(

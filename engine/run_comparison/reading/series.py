@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.core.reading import Problem, Problems, Reading, Source, clean
-from engine.core.tables import Rows
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
+from engine.core.tables import Rows, Table
 from engine.formats import json_text
 from engine.formats.delimited import BOM
 from engine.run_comparison.reading.go_json import looks_cut
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
 SEPARATOR = "\x1f"
 """ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""
@@ -74,6 +75,12 @@ class Direction(NamedTuple):
         """Return the direction from the text of ``pack``."""
         kind, field, name, better = text.split(SEPARATOR)
         return cls(kind, "unit" if field == "unit" else "verb", name, better)
+
+
+class RunFile(Document):
+    """Base of kinds whose files hold what was measured in a run."""
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
 
 class Collected:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from engine.core.incremental import Memo
 from engine.core.reading import Problem
-from engine.run_comparison.insight import change_points, resampling, statistical
-from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
-from engine.run_comparison.insight.resampling import RunScores
+from engine.run_comparison.insight import along_runs, statistical
+from engine.run_comparison.insight.along_runs import Axis, Changes, MetricChanges, RunScores
 from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather, matching
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import benchmark_tool, published
@@ -143,14 +142,19 @@ class Comparison:
 
 
 def _base_columns(names: RowNames, samples: Samples, mute: Sequence[str]) -> dict[str, Any]:
-    columns: dict[str, Any] = dict(names.columns)
-    columns["n_left"], columns["n_right"] = samples.left.sizes, samples.right.sizes
-    columns["runs_left"], columns["runs_right"] = samples.left.runs_behind, samples.right.runs_behind
-    columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
-    columns["row"] = np.arange(samples.count)
-    columns["pooled"] = np.arange(samples.count) >= names.metrics
-    columns["muted"] = matching(names.columns, mute)
-    return columns
+    rows = np.arange(samples.count)
+    return {
+        **names.columns,
+        "n_left": samples.left.sizes,
+        "n_right": samples.right.sizes,
+        "runs_left": samples.left.runs_behind,
+        "runs_right": samples.right.runs_behind,
+        "mean_left": samples.left.means,
+        "mean_right": samples.right.means,
+        "row": rows,
+        "pooled": rows >= names.metrics,
+        "muted": matching(names.columns, mute),
+    }
 
 
 def _take(columns: dict[str, Any], rows: Ints) -> dict[str, Any]:
@@ -208,11 +212,16 @@ def benchmark_comparison(
     )
     columns = _base_columns(names, pool.samples, parameters.mute)
     counted = ~columns["muted"]
-    columns["mean_left"], columns["mean_right"] = left.mean, right.mean
-    columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
-    columns["upstream_matched"] = answer.matched
-    columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
-    columns["effect"] = _effects_of_means(left.mean, right.mean, ~answer.matched, names, pool.samples, parameters)
+    columns |= {
+        "mean_left": left.mean,
+        "mean_right": right.mean,
+        "ratio": answer.ratio,
+        "p_value": answer.p_value,
+        "matched": answer.matched,
+        "upstream_matched": answer.matched,
+        "verdict": _words((left.n > 0) & (right.n > 0), answer.matched),
+        "effect": _effects_of_means(left.mean, right.mean, ~answer.matched, names, pool.samples, parameters),
+    }
     share = _share(answer.matched, counted)
     verdict, passed = published.passes(share, parameters.pass_share)
     notes = (
@@ -240,15 +249,17 @@ def published_comparison(
         lambda: name_metrics(pooled, pool, measurements, (), parameters.direction, with_pools=False),
     )
     columns = _base_columns(names, pooled.samples, parameters.mute)
-    for side in ("left", "right"):
-        means = getattr(answer, f"mean_{side}")
-        columns[f"mean_{side}"] = np.where(part & ~answer.compared, columns[f"mean_{side}"], means)
-    columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
-    columns["verdict"] = _words(answer.compared, answer.matched)
     mismatched = answer.compared & ~answer.matched
-    columns["effect"] = _effects_of_means(
-        answer.mean_left, answer.mean_right, mismatched, names, pooled.samples, parameters
-    )
+    lacking = part & ~answer.compared
+    columns |= {
+        "mean_left": np.where(lacking, columns["mean_left"], answer.mean_left),
+        "mean_right": np.where(lacking, columns["mean_right"], answer.mean_right),
+        "ratio": answer.ratio,
+        "similarity": answer.similarity,
+        "matched": answer.matched,
+        "verdict": _words(answer.compared, answer.matched),
+        "effect": _effects_of_means(answer.mean_left, answer.mean_right, mismatched, names, pooled.samples, parameters),
+    }
     rows = np.flatnonzero(part)
     counted = answer.compared & ~columns["muted"]
     share = _share(answer.matched, counted)
@@ -343,20 +354,20 @@ def statistical_comparison(
     progress(0.6, "resampling runs")
     rows = _statistical_rows(pooled, pool, measurements, runs, parameters, memo, check)
     counted = part & ~matching(rows.names.columns, parameters.mute)[: len(part)]
-    resamples = resampling.resample(pooled.samples, evidence, counted, parameters.draws, parameters.seed, memo, check)
+    resamples = along_runs.resample(pooled.samples, evidence, counted, parameters.draws, parameters.seed, memo, check)
     progress(0.8, "change points")
-    axis = change_points.time_axis(sides.left, sides.right)
-    changes = change_points.find_changes(pooled.samples, axis, part, parameters, memo, check)
+    axis = along_runs.time_axis(sides.left, sides.right)
+    changes = along_runs.find_changes(pooled.samples, axis, part, parameters, memo, check)
     by_job = tuple(
         (
             job,
             of_job,
-            change_points.find_changes(pooled.samples, of_job, part, parameters, memo, check, along=job).metrics,
+            along_runs.find_changes(pooled.samples, of_job, part, parameters, memo, check, along=job).metrics,
         )
-        for job, of_job in change_points.axes_by_job(axis).items()
+        for job, of_job in along_runs.axes_by_job(axis).items()
     )
     check()
-    scores = resampling.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
+    scores = along_runs.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
     benchmark, _, _ = benchmark_tool.compare(
         pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
     )
@@ -370,7 +381,7 @@ def _judge(
     part: NDArray[np.bool_],
     taken: NDArray[np.bool_],
     evidence: Evidence,
-    resamples: resampling.Resamples,
+    resamples: along_runs.Resamples,
     scores: tuple[RunScores, RunScores],
     axis: Axis,
     changes: Changes,
@@ -393,44 +404,48 @@ def _judge(
             (rows.pool_evidence, rows.pools, np.ones(pools, dtype=bool), large[metrics:]),
         )
     )
-    columns = _base_columns(rows.names, rows.samples, parameters.mute)
-    columns["median_left"], columns["median_right"] = rows.samples.left.medians, rows.samples.right.medians
-    columns["ratio"] = ratio
-    for name, shift in (("ratio_low", "low"), ("ratio_high", "high")):
-        columns[name] = np.concatenate([as_ratio(each, getattr(each, shift)) for each, _ in parts])
-    for name in ("p_value", "spread_p", "cliffs_delta"):
-        columns[name] = np.concatenate([getattr(each, name) for each, _ in parts])
-    for name in ("q_value", "spread_q"):
-        columns[name] = np.concatenate([getattr(verdicts, name) for _, verdicts in parts])
     words, changed, inside, needed = (
         np.concatenate([getattr(verdicts, name) for _, verdicts in parts])
         for name in ("words", "changed", "inside", "runs_needed")
     )
     compared = np.concatenate([each.compared for each, _ in parts])
-    columns["verdict"] = words.tolist()
-    columns["changed"] = changed & compared
-    columns["matched"] = inside
-    columns["runs_needed"] = statistical.in_runs(needed, rows.samples)
     moved = np.concatenate([each.shift for each, _ in parts])
-    columns["effect"] = statistical.effects(
-        moved, changed & large, rows.samples, rows.names.columns["unit"], rows.names.directions
-    )
-    would = statistical.effects(
-        moved, large & compared, rows.samples, rows.names.columns["unit"], rows.names.directions
+    real, would = (
+        statistical.effects(moved, large & those, rows.samples, rows.names.columns["unit"], rows.names.directions)
+        for those in (changed, compared)
     )
     has_key = rows.names.key_of >= 0
     benchmark_matched = (
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
     )
-    columns["upstream_matched"] = _where_known(benchmark_matched, has_key)
     disagree = words == np.where(benchmark_matched, statistical.DIFFERENT, statistical.EQUIVALENT)
-    columns["disagree"] = _where_known(disagree, has_key)
+    columns = _base_columns(rows.names, rows.samples, parameters.mute) | {
+        "median_left": rows.samples.left.medians,
+        "median_right": rows.samples.right.medians,
+        "ratio": ratio,
+        "ratio_low": np.concatenate([as_ratio(each, each.low) for each, _ in parts]),
+        "ratio_high": np.concatenate([as_ratio(each, each.high) for each, _ in parts]),
+        **{
+            name: np.concatenate([getattr(each, name) for each, _ in parts])
+            for name in ("p_value", "spread_p", "cliffs_delta")
+        },
+        **{
+            name: np.concatenate([getattr(verdicts, name) for _, verdicts in parts]) for name in ("q_value", "spread_q")
+        },
+        "verdict": words.tolist(),
+        "changed": changed & compared,
+        "matched": inside,
+        "runs_needed": statistical.in_runs(needed, rows.samples),
+        "effect": real,
+        "upstream_matched": _where_known(benchmark_matched, has_key),
+        "disagree": _where_known(disagree, has_key),
+    }
     shown = np.concatenate([np.flatnonzero(part), np.arange(len(pooled.keys), rows.samples.count)])
     counted = np.concatenate([(taken & evidence.compared)[part], np.zeros(pools, dtype=bool)])
     matched = inside[shown]
     total = int(counted.sum())
     share = _share(matched, counted)
-    low, high = resampling.share_interval(resamples, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
+    low, high = along_runs.share_interval(resamples, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
     different = int(((words == statistical.DIFFERENT)[shown] & counted).sum())
     verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share, different)
     notes = [

@@ -1,4 +1,5 @@
-"""Give the screen what it draws beyond the tables: samples, and the explanation of one verdict in words."""
+"""Give the screen what it draws beyond the tables: samples, and the explanation of one verdict in words; and CI systems the
+test cases of a result."""
 
 from __future__ import annotations
 
@@ -10,13 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.core.units import plural
+from engine.core.view import Level, Result
+from engine.output.export import at_least
+from engine.output.junit import Case, Suite
 from engine.run_comparison.insight import statistical
-from engine.run_comparison.insight.change_points import Axis, MetricChanges, all_series
+from engine.run_comparison.insight.along_runs import Axis, MetricChanges, all_series
+from engine.run_comparison.insight.statistical import level_of
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
+from engine.run_comparison.tables import METRICS
 from engine.run_comparison.words import change_text, figures, p_text, ratio_text, title_of
 
 
@@ -215,32 +221,26 @@ def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> 
 def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     kind = BY_NAME.get(row["kind"])
     cut = kind.cutoff if kind is not None else None
-    facts = []
-    if cut is not None and row["unit"] == "ms":
-        facts.append(Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms"))
-    facts.append(Fact("means", f"{_number(row['mean_left'])} and {_number(row['mean_right'])} after that"))
-    facts.append(
-        Fact("ratio", f"{_number(row['ratio'])} left/right; limits {parameters.threshold:g} to {parameters.upper:g}")
-    )
-    facts.append(Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"))
-    facts.append(
+    counts = cut is not None and row["unit"] == "ms"
+    return [
+        *([Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms")] if counts else []),
+        Fact("means", f"{_number(row['mean_left'])} and {_number(row['mean_right'])} after that"),
+        Fact("ratio", f"{_number(row['ratio'])} left/right; limits {parameters.threshold:g} to {parameters.upper:g}"),
+        Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"),
         Fact(
             "verdict",
             "matched" if row["matched"] else str(row["verdict"]),
             "ok" if row["matched"] else verdict_level(row),
-        )
-    )
-    return facts
+        ),
+    ]
 
 
 def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     low = parameters.threshold
-    facts = []
-    if parameters.scheme == "avg":
-        high = math.inf if not low else 1.0 / low
-        facts.append(Fact("ratio", f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"))
-    else:
-        facts.append(Fact("KS-Test", f"p {p_text(row['p_value'])}; matched from {low:g} on"))
+    high = math.inf if not low else 1.0 / low
+    limits = f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"
+    tested = Fact("KS-Test", f"p {p_text(row['p_value'])}; matched from {low:g} on")
+    facts = [Fact("ratio", limits) if parameters.scheme == "avg" else tested]
     small = row["mean_left"] is not None and row["mean_right"] is not None
     if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
         facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
@@ -251,3 +251,42 @@ def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list
         verdict += f" ({row['direction']} is better: {row['effect']})"
     facts.append(Fact("verdict", verdict, "ok" if row["matched"] else verdict_level(row)))
     return facts
+
+
+def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
+    """Return one case for the comparison and one per metric.
+
+    The overall verdict and regressions fail exactly if they make ``check`` fail at level ``failing``. Missing and undecided
+    metrics are skipped; improvements pass.
+    """
+    summary = result.summary
+    failed = at_least(result.findings, failing)
+    gates = {finding.row[1]: finding for finding in failed if finding.row is not None}
+    overall = next(finding for finding in result.findings if finding.subject == "comparison")
+    group, name = "run-comparison", "whole comparison"
+    if overall in failed:
+        cases = [Case(group, name, "failure", overall.text, overall.level)]
+    else:
+        cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
+    level = level_of(summary, parameters)
+    worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
+    for row in (
+        result.tables["metrics"].select(*METRICS.key, "verdict", "pooled", "regression", "muted").iter_rows(named=True)
+    ):
+        if row["pooled"]:
+            continue
+        group, finding = (
+            f"run-comparison.{row['test'] or 'metrics'}",
+            gates.get(tuple(row[name] for name in METRICS.key)),
+        )
+        name = title_of(row)
+        if finding is not None or (row["regression"] and worse_fails):
+            cases.append(
+                Case(group, name, "failure", finding.text if finding else "worse", finding.level if finding else level)
+            )
+        elif row["muted"] or row["verdict"] in ("missing", "undecided"):
+            cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
+        else:
+            cases.append(Case(group, name))
+    properties = {key: str(value) for key, value in summary.items() if value is not None}
+    return Suite("run-comparison", tuple(cases), properties, " ".join(result.notes))

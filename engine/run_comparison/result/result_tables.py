@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -15,7 +15,7 @@ from engine.core.reading import Problem
 from engine.core.units import plural
 from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.exposition import Gauge
-from engine.run_comparison.insight import change_points, statistical
+from engine.run_comparison.insight import along_runs, statistical
 from engine.run_comparison.insight.statistical import (
     DIFFERENT_METRICS,
     geometric_mean,
@@ -31,7 +31,7 @@ from engine.run_comparison.runs.measurements import canonical_unit, is_time
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import OWN_TIMES, Sides, counts_as_finished, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
-from engine.run_comparison.words import change_text, p_text, side_names, size_text, title_of
+from engine.run_comparison.words import change_text, counted, p_text, side_names, size_text, title_of
 
 MOST_NOTES = 5
 """Most notes of single files that are shown."""
@@ -69,7 +69,7 @@ NAMED_IN_REVIEW = 3
 
 def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:
     """Return one line for a review: counts, overall change, largest regressions, both sides."""
-    text = f"{changed_in_words(summary)} of {_metrics(summary['total'])}"
+    text = f"{changed_in_words(summary)} of {counted(summary['total'], 'metric')}"
     if summary["geometric_mean"] is not None:
         text += f", geometric mean {worse_by(summary['geometric_mean'])}"
     if summary["muted"]:
@@ -81,17 +81,12 @@ def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: C
     ]
     more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
     listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
-    sides = f"{_runs(summary['runs_right'])} of {summary['right']} against {_runs(summary['runs_left'])} of {summary['left']}"
+    sides = (
+        f"{counted(summary['runs_right'], 'run')} of {summary['right']} against "
+        f"{counted(summary['runs_left'], 'run')} of {summary['left']}"
+    )
     similar = f"similar enough: {SIMILAR[summary['pass']]}"
     return f"{summary['right_name']} against {summary['left_name']}: {text}{listed}; {similar} ({sides}, {parameters.mode})"
-
-
-def _metrics(count: int) -> str:
-    return f"{count} metric{'' if count == 1 else 's'}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def findings(
@@ -102,14 +97,17 @@ def findings(
     Only the whole and regressions can be worse than ok, and improvements whose direction is a guess.
     """
     names = f"{summary['right_name']} against {summary['left_name']}"
-    share = f"{summary['matched']} of {_metrics(summary['total'])} ({percent(summary['share'])})"
+    share = f"{summary['matched']} of {counted(summary['total'], 'metric')} ({percent(summary['share'])})"
     similar = f"similar enough: {SIMILAR[summary['pass']]}, {share}, {percent(parameters.pass_share)} are needed"
     level = overall_level(summary, parameters)
     text = f"{names}: {changed_in_words(summary)}; {similar}"
     if summary["untold"]:
         fewest = statistical.fewest_values(parameters.alpha)
-        look = f"{summary['untold']} of {_metrics(summary['total'])} may be worse by {100 * parameters.worse_by:g}% or more"
-        text = f"{names}: {look}, and fewer than {fewest} values a side cannot tell: measure {fewest} runs of each"
+        text = (
+            f"{names}: {summary['untold']} of {counted(summary['total'], 'metric')} may be worse by "
+            f"{100 * parameters.worse_by:g}% or more, and fewer than {fewest} values a side "
+            f"cannot tell: measure {fewest} runs of each"
+        )
         rows = metrics.filter((pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted"))
         for row in _largest_first(rows).head(1).iter_rows(named=True):
             text += f"; the largest: {title_of(row)} {change_text(*middles(row), row['unit'])}"
@@ -233,7 +231,7 @@ def build_result(
             comparison.samples,
             sides.left,
             sides.right,
-            comparison.axis or change_points.time_axis(sides.left, sides.right),
+            comparison.axis or along_runs.time_axis(sides.left, sides.right),
             comparison.changes,
             parameters.threshold,
             upper,
@@ -327,8 +325,10 @@ def _selection_note(parameters: ComparisonParameters, sides: Sides, runs: Runs, 
         1 for path in jobs for run in runs.jobs[path] if run.values and not counts_as_finished(run, strict=False)
     )
     if not parameters.include_failed and ended > failed:
-        odd += f"; {_runs(ended - failed)} that failed or did not end left out (include-failed)"
-    left, right = (f"{_runs(len(side))} of {name}" for side, name in zip((sides.left, sides.right), names, strict=True))
+        odd += f"; {counted(ended - failed, 'run')} that failed or did not end left out (include-failed)"
+    left, right = (
+        f"{counted(len(side), 'run')} of {name}" for side, name in zip((sides.left, sides.right), names, strict=True)
+    )
     text = f"{left} and {right} (select {parameters.select}){odd}."
     if parameters.mode == "statistical" and min(len(sides.left), len(sides.right)) == 1:
         text += (
@@ -395,28 +395,25 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
         return CHANGE_POINTS.empty()
     parts = [("both sides", comparison.axis, comparison.changes), *comparison.by_job]
     found = [(along, axis, changes) for along, axis, every in parts for changes in every]
-    names = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric")
+    names: tuple[str, ...] = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric")
     wanted = pl.Series("row", sorted({changes.metric for _, _, changes in found}), dtype=pl.Int64)
     named = {
         row[0]: row[1:]
         for row in metrics.filter(pl.col("row").is_in(wanted.implode())).select("row", *names).iter_rows()
     }
-    columns: dict[str, list[Any]] = defaultdict(list)
-    for along, axis, changes in found:
-        for point, position in zip(changes.points, changes.positions, strict=True):
-            run = axis.runs[position]
-            for name, value in zip(names, named[changes.metric], strict=True):
-                columns[name].append(value)
-            columns["along"].append(along)
-            columns["index"].append(position)
-            columns["job"].append(run.job)
-            columns["run"].append(run.name)
-            columns["time_ms"].append(run.time_ms)
-            columns["mean_before"].append(point.mean_before)
-            columns["mean_after"].append(point.mean_after)
-            columns["change"].append(point.relative_change if np.isfinite(point.relative_change) else None)
-            columns["p_value"].append(point.p_value)
-            columns["inside"].append(axis.inside(position))
+    rows = [
+        (
+            *named[changes.metric], along, position, run.job, run.name, run.time_ms, point.mean_before, point.mean_after,
+            _finite(point.relative_change), point.p_value, axis.inside(position),
+        )
+        for along, axis, changes in found
+        for point, position in zip(changes.points, changes.positions, strict=True)
+        for run in (axis.runs[position],)
+    ]  # fmt: skip
+    names += (
+        "along", "index", "job", "run", "time_ms", "mean_before", "mean_after", "change", "p_value", "inside",
+    )  # fmt: skip
+    columns = dict(zip(names, zip(*rows, strict=True), strict=False))
     return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
 
 
@@ -427,14 +424,17 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: 
         level = statistical.level_of(summary, parameters)
     elif summary["untold"] or (sides.guess not in ("", OWN_TIMES) and summary["better"]):
         level = "moderate"
-    facts = [f"{_runs(summary['runs_right'])} against {summary['runs_left']}"]
+    facts = [f"{counted(summary['runs_right'], 'run')} against {summary['runs_left']}"]
     facts += [f"{summary['muted']} muted"] if summary["muted"] else []
     facts += [f"only {sides.guess} say which is newer"] if sides.guess else []
     left, right = side_names(summary["left"], summary["right"], 14)
     limits = f"from {percent(parameters.pass_share)} on"
     if summary["share_low"] is not None:
         limits += f"; {percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs"
-    similar = f"{SIMILAR[summary['pass']]}, {summary['matched']} of {_metrics(summary['total'])} ({percent(summary['share'])})"
+    similar = (
+        f"{SIMILAR[summary['pass']]}, {summary['matched']} of "
+        f"{counted(summary['total'], 'metric')} ({percent(summary['share'])})"
+    )
     shown = [
         Headline(
             f"{summary['right_name']} against {summary['left_name']}",

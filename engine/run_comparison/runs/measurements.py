@@ -82,18 +82,10 @@ NO_COUNT = np.iinfo(np.int64).max
 """Request count of values without one: passes every minimum."""
 
 
-class MetricKey(NamedTuple):
+class MetricKey(Series):
     """Identity of a metric outside upstream mode: a series with its unit converted."""
 
-    kind: str
-    report: str
-    verb: str
-    resource: str
-    subresource: str
-    scope: str
-    metric: str
-    bucket: str
-    unit: str
+    __slots__ = ()
 
 
 def own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:

@@ -110,6 +110,7 @@ class Side:
         return Side(values, runs, offsets, self.n_runs)
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def cell_means(cells: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
     """Return the mean of the ``values`` in each cell of a matrix, summed in order; NaN for empty cells.
 
@@ -118,8 +119,7 @@ def cell_means(cells: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
     total = shape[0] * shape[1]
     sums = np.bincount(cells, weights=values, minlength=total)
     counts = np.bincount(cells, minlength=total)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(counts > 0, sums / counts, np.nan).reshape(shape))
+    return np.asarray(np.where(counts > 0, sums / counts, np.nan).reshape(shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

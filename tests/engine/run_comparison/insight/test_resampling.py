@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.core.incremental import Memo
-from engine.run_comparison.insight import resampling
+from engine.run_comparison.insight import along_runs
 from engine.run_comparison.insight.statistical import Evidence, gather, limits
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.resampling import draw_counts
@@ -50,19 +50,19 @@ def test_a_side_that_did_not_change_keeps_its_draws() -> None:
         assert np.array_equal(one.means, other.means) and np.array_equal(one.steps, other.steps)
 
 
-def _resample(samples: Samples, draws: int, memo: Memo, seed: int = 1) -> resampling.Resamples:
+def _resample(samples: Samples, draws: int, memo: Memo, seed: int = 1) -> along_runs.Resamples:
     counted = np.ones(samples.count, dtype=bool)
-    return resampling.resample(samples, _evidence(samples), counted, draws, seed, memo)
+    return along_runs.resample(samples, _evidence(samples), counted, draws, seed, memo)
 
 
 def _plain(
-    samples: Samples, evidence: Evidence, overall: resampling.Resamples, margin: float, draws: int
+    samples: Samples, evidence: Evidence, overall: along_runs.Resamples, margin: float, draws: int
 ) -> np.ndarray:  # type: ignore[type-arg]
     """Shares of metrics inside, from the counts of each draw and the values themselves."""
     lower, upper = limits(evidence, margin)
     means = []
     for number, side in enumerate((samples.left, samples.right)):
-        values = resampling.run_values(side, overall.metrics, evidence.logarithmic)
+        values = along_runs.run_values(side, overall.metrics, evidence.logarithmic)
         counts = draw_counts(side.n_runs, draws, (1, number)).astype(np.float64)
         held = ~np.isnan(values)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -82,7 +82,7 @@ def test_shares_are_those_of_the_plain_way(n: int, ragged: float) -> None:
     evidence = _evidence(samples)
     overall = _resample(samples, 300, Memo())
     for margin in (0.5, 0.8, 0.9, 0.95):
-        found = resampling.shares(overall, evidence, margin)
+        found = along_runs.shares(overall, evidence, margin)
         # Winsorising and steps move a mean a little: a share may differ by a metric at the margin now and then.
         assert np.abs(found - _plain(samples, evidence, overall, margin, 300)).mean() < (0.05 if n < 10 else 0.02)
 
@@ -97,7 +97,7 @@ def test_the_interval_covers_as_the_classic_bootstrap_does() -> None:
     samples = Samples(side_of(left), side_of(right))
     evidence = _evidence(samples)
     overall = _resample(samples, 2000, Memo())
-    found = resampling.shares(overall, evidence, 0.9)
+    found = along_runs.shares(overall, evidence, 0.9)
     lower, upper = limits(evidence, 0.9)
     classic = []
     for _ in range(2000):
@@ -130,7 +130,7 @@ def test_influence_is_what_leaving_the_run_out_changes(ragged: float) -> None:
             return float(((shift >= lower) & (shift <= upper)).sum() / np.isfinite(shift).sum())
 
     whole = share(*matrices)
-    for at, scores in enumerate(resampling.score_runs(overall, evidence, margin)):
+    for at, scores in enumerate(along_runs.score_runs(overall, evidence, margin)):
         plain = []
         for run in range(len(matrices[at])):
             parts = list(matrices)
@@ -148,7 +148,7 @@ def test_empty_sides_and_no_draws() -> None:
         evidence = _evidence(samples)
         overall = _resample(samples, 10, Memo())
         assert overall.metrics.size == 0
-        assert np.isnan(resampling.share_interval(overall, evidence, 0.66, 0.9, 0.0)).all()
+        assert np.isnan(along_runs.share_interval(overall, evidence, 0.66, 0.9, 0.0)).all()
     samples = Samples(some, some)
     overall = _resample(samples, 0, Memo())
-    assert np.isnan(resampling.share_interval(overall, _evidence(samples), 0.66, 0.9, 1.0)).all()
+    assert np.isnan(along_runs.share_interval(overall, _evidence(samples), 0.66, 0.9, 1.0)).all()

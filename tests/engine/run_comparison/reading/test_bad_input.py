@@ -15,8 +15,7 @@ from engine.core.reading import Source
 from engine.core.view import NoInput
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading import go_json
-from engine.run_comparison.reading.kinds import READERS
-from engine.run_comparison.view import VIEW
+from engine.run_comparison.view import READERS, VIEW
 from tests.chance import tries
 from tests.engine.run_comparison.folder import TABLES, compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.core.reading import Reading, Source
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.series import Series
+from engine.run_comparison.view import READERS
 from tests.contract.file_samples import SAMPLES
 from tests.reference import reference
 
@@ -46,6 +46,17 @@ def read(kind: str, name: str, data: bytes) -> tuple[dict[str, list[float]], Rea
     return values, reading
 
 
+def test_what_holds_other_operations_is_missed() -> None:
+    text = REPORTS["ycsb"].replace("[UPDATE], Return=ERROR, 1\n", "") + "[UPDATE], Return=OK, 21\n"
+    whole = text + "[READ-MODIFY-WRITE], Operations, 20\n"
+    assert not read("ycsb", "report.txt", whole.encode())[1].problems
+    problems = read("ycsb", "report.txt", text.encode())[1].problems
+    assert (
+        "how 120 of 100 requests ended: the file was cut, or lacks the operations that hold others"
+        in problems[0].reason
+    )
+
+
 def check(kind: str, name: str, data: bytes, *, open_ended: bool) -> None:
     whole, _ = read(kind, name, data)
     ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
@@ -82,6 +93,12 @@ def test_cut_files_of_the_tools_themselves() -> None:
         ("pytest-benchmark", '{"machine_info":{},"benchmarks":[{"name":"a","stats":{"mean":1.5,"data":7}}]}', "(stats.data)"),
         ("hyperfine", '{"results":[{"command":"a","times":[1.5,null],"user":0.5}]}', "(times)"),
         ("hyperfine", '{"results":[{"command":"a","mean":1.5,"user":null}]}', "(user)"),
+        ("hyperfine", '{"results":[{"command":"a","mean":1.5,"times":null}]}', "a (times): null"),
+        ("hyperfine", '{"results":[{"command":"a","mean":1.5,"memory_usage_byte":null}]}', "(memory_usage_byte)"),
+        ("asv", '{"commit_hash":"c","result_columns":["result","params"],"results":{"a.time_b":[[0.5,null],[["1","2"]]],'
+         '"a.time_c":[null,[]]}}', "a.time_b (result[1]): null"),
+        ("asv", '{"commit_hash":"c","result_columns":["result","params"],"results":{"a.time_b":[[0.5],[]],"a.time_c":null}}',
+         "a.time_c (result): null"),
         ("hyperfine", '{"results":[{"command":"a","mean":1.5,"user":NaN}]}', "(user)"),
         ("fio", '{"fio version":"3","jobs":[{"jobname":"a","read":{"total_ios":1,"iops":[],"bw_bytes":5}}]}', "(iops)"),
         ("kube-burner", '[{"metricName":"a","uuid":"b","quantileName":"Ready","P50":5,"P99":null}]', "(P99)"),

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.reading import Source
 from engine.run_comparison.reading import go_json
-from engine.run_comparison.reading.metadata import RunMetadata
+from engine.run_comparison.reading.clusterloader import RunMetadata
 from tests.engine.run_comparison import plain_go
 
 ODD_TEXTS = ("", "a", "pod_startup", "Perc50", "data", "labels", "é", "ſ", "\u212a", "\x7f", "😀", '"', "\\", "\ufeff")

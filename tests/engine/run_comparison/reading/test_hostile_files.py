@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.core.reading import Reading, Source
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.series import MOST_CHARACTERS, PER_BYTE
+from engine.run_comparison.view import READERS
 from tests.engine.run_comparison.folder import TABLES
 
 BY_ID = {reader.id: reader for reader in READERS}

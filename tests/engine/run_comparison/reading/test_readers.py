@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine.core.reading import HEAD, Reading, Source
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.metric_kinds import fold_pod_name
 from engine.run_comparison.reading.series import BadShape, Direction, Series, duration_ms
 from engine.run_comparison.reading.text_tools import parse_time
 from engine.run_comparison.runs.measurements import canonical_unit
+from engine.run_comparison.view import READERS
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
 from tests.reference import reference

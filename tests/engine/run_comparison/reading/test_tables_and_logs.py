@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.core.reading import Source
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.series import Series
+from engine.run_comparison.view import READERS
 from tests.engine.run_comparison.folder import compute, read_folder
 
 BY_ID = {kind.id: kind for kind in READERS}

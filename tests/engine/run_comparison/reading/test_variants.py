@@ -10,8 +10,8 @@ import pytest
 
 from engine.core.reading import HEAD, FileKind, Source
 from engine.run_comparison.reading.frames import JsonReport
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.series import Series
+from engine.run_comparison.view import READERS
 from tests.contract.file_samples import SAMPLES
 
 KINDS = [(kind, *SAMPLES["run-comparison"][kind.id]) for kind in READERS if kind.id in SAMPLES["run-comparison"]]

@@ -14,7 +14,7 @@ from defusedxml.ElementTree import fromstring
 from engine.output.junit import to_xml
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result.junit_cases import junit_suite
+from engine.run_comparison.result.detail import junit_suite
 from engine.run_comparison.view import VIEW
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
