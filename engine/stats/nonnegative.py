@@ -13,25 +13,22 @@ def solve(gram: np.ndarray, right: np.ndarray, start: np.ndarray | None = None) 
     and no starting set. Source: Portugal, Judice and Vicente 1994; Kim and Park 2011.
     """
     size = len(right)
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    g = gram / np.outer(scale, scale)
+    scale = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
+    g = gram / (scale[:, None] * scale)
     c = right / scale
     tolerance = 1e-10 * max(float(np.abs(c).max(initial=0.0)), 1e-300)
     passive = np.ones(size, bool) if start is None else start > 0
-    b = np.zeros(size)
     fewest, patience = size + 1, 3
     for _ in range(20 + 5 * size):
         b = np.zeros(size)
-        inside = np.flatnonzero(passive)
-        if len(inside):
-            block = g[np.ix_(inside, inside)]
-            try:
-                b[inside] = np.linalg.solve(block, c[inside])
-            except np.linalg.LinAlgError:  # columns that are copies of each other
-                b[inside] = np.linalg.lstsq(block, c[inside], rcond=1e-12)[0]
-        slope = g @ b - c
-        wrong = (passive & (b < -tolerance)) | (~passive & (slope < -tolerance))
-        count = int(wrong.sum())
+        inside = slice(None) if passive.all() else np.flatnonzero(passive)
+        block = g[inside][:, inside]
+        try:
+            b[inside] = np.linalg.solve(block, c[inside])
+        except np.linalg.LinAlgError:  # columns that are copies of each other
+            b[inside] = np.linalg.lstsq(block, c[inside], rcond=1e-12)[0]
+        wrong = np.where(passive, b, g @ b - c) < -tolerance
+        count = int(np.count_nonzero(wrong))
         if count == 0:
             break
         if count < fewest:

@@ -167,18 +167,24 @@ KNOWN = {
 
 def ideal() -> list[Line]:
     """What the posterior reaches when spread and noise are told."""
-    names = ("_LOG_TAU", "_LOG_NOISE", "ASLEEP", "GUESSES", "ALL_TAILS", "_LOG_PEAK", "WARM_UP")
+    names = (
+        "_LOG_TAU", "_TAU_PRECISION", "_TAU_PRIOR", "_LOG_NOISE", "_NOISE_PRECISION", "_NOISE_PRIOR", "ASLEEP_SHARE",
+        "ASLEEP_WEIGHT", "DEGREES", "_LOG_PEAK", "WARM_UP",
+    )  # fmt: skip
     kept = {name: getattr(posterior, name) for name in names}
     wider, normal = attribution.WIDER, estimate.NORMAL
     lines = []
     try:
-        posterior.ASLEEP, posterior.GUESSES, posterior.WARM_UP, attribution.WIDER = 1e-9, 1e9, 100, 1.0
-        posterior.ALL_TAILS = np.array([1e3, 1e3, 1e3])
+        posterior.ASLEEP_SHARE, posterior.ASLEEP_WEIGHT, posterior.WARM_UP, attribution.WIDER = 1e-9, 1e9, 100, 1.0
+        posterior.DEGREES = np.full(3, 1e3)
         posterior._LOG_PEAK = np.full(3, -0.5 * math.log(2 * math.pi))
         estimate.NORMAL = ((0.0, 1.0), (0.0, 0.0))
         for name, (spread, noise) in KNOWN.items():
-            posterior._LOG_TAU = np.log(spread) + np.array([0.0, 1e-9])
-            posterior._LOG_NOISE = np.log(noise) + np.array([0.0, 1e-9])
+            for what, value in (("TAU", spread), ("NOISE", noise)):
+                grid = np.log(value) + np.array([[0.0], [1e-9]])
+                setattr(posterior, f"_LOG_{what}", grid)
+                setattr(posterior, f"_{what}_PRECISION", np.exp(-2 * grid))
+                setattr(posterior, f"_{what}_PRIOR", np.zeros((2, 1)))
             cases = [scenario(name, seed) for seed in SEEDS]
             results = [judged(of(case), case.truth) for case in cases]
             wrong, covered, width = (list(column) for column in zip(*results, strict=True))

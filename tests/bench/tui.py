@@ -150,11 +150,10 @@ def _keys(home: Path) -> list[Line]:
 
 
 def _live(home: Path) -> list[Line]:
-    """A few lines appended to a file until their numbers are on screen, through the real engine, watcher and screen; of the
-    query profile first at the costs of the fit before, then at those of their own."""
+    """A few lines appended to a file until their numbers are on screen, through the real engine, watcher and screen."""
     lines = []
     for view, (source, pieces) in {"job-heuristics": _history(home), "query-profile": _profile(home)}.items():
-        first, last = [], []
+        first = []
         with Terminal(["-m", "tui", str(source.parent), "--view", view], home, (160, 50)) as t:
             t.quiet(1.5, 60)
             for piece in pieces:
@@ -165,13 +164,9 @@ def _live(home: Path) -> list[Line]:
                 t.until(lambda before=before: len(t.output) > before + 20, 10)  # type: ignore[misc]
                 t.quiet(0.4, 10)
                 first.append(1000 * (t.arrived[seen][0] - begun))
-                last.append(1000 * (t.arrived[-1][0] - begun))
             t.send(b"q")
         label = f"append to screen, {view}: median of {len(first)}"
         lines.append(Line(label, statistics.median(first), "ms", 100, note=f"worst {max(first):.0f} ms"))
-        if view == "query-profile":
-            label = f"append to its own fit on screen, {view}"
-            lines.append(Line(label, statistics.median(last), "ms", note=f"worst {max(last):.0f} ms"))
     return lines
 
 

@@ -172,10 +172,13 @@ def best_limit(residual: np.ndarray) -> float:
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
     """Return the correlation of two series (T,); NaN where either does not vary."""
-    if len(one) < 2 or not (one.std() > 0 and other.std() > 0):
+    if len(one) < 2:
         return math.nan
-    with np.errstate(invalid="ignore", divide="ignore"):  # series that vary by rounding only
-        return float(np.corrcoef(one, other)[0, 1])
+    rows = np.array([one, other])
+    rows -= rows.mean(axis=1)[:, None]
+    products = rows @ rows.T * (1 / (len(one) - 1))
+    first, second = np.sqrt(products.diagonal())
+    return float(np.clip(products[0, 1] / first / second, -1, 1)) if first > 0 and second > 0 else math.nan
 
 
 def autocorrelation(residual: np.ndarray, lag: int) -> float:

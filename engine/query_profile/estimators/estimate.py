@@ -109,10 +109,10 @@ def fit_times(
             w, fitted = w * better, fitted * better
             a0, t0 = a0 * better[:, None], t0 * better
         residual = t0 - fitted
-        if step < 3:
-            rho = short_memory(residual)
-            limit = best_limit(whiten(residual, rho))
-        row = huber(whiten(residual, rho), limit)
+        rho = short_memory(residual) if step < 3 else rho
+        white = whiten(residual, rho)
+        limit = best_limit(white) if step < 3 else limit
+        row = huber(white, limit)
     assert cost is not None
     tau = math.sqrt(sigma2 / lam) if lam > 0 else 0.0
     try:
@@ -171,7 +171,7 @@ def _disturbed(data: _Weighted, cost: np.ndarray, strengths: _Strengths, options
         times = random.multinomial(count, np.full(count, 1 / count))
         lam, spread = strengths.lam[pick], math.sqrt(strengths.sigma2[pick] / strengths.lam[pick])
         pull[:size] = lam * (strengths.b0[pick] + spread * random.standard_normal(size))
-        gram = np.tensordot(times, grams, 1)
+        gram = (times @ grams.reshape(count, -1)).reshape(grams.shape[1:])
         gram[np.arange(size), np.arange(size)] += lam
         gram[size, size] = gram[size, size] * (1 + 1e-9) or 1.0
         fits[i] = nonnegative.solve(gram, times @ rights + pull, cost)

@@ -38,11 +38,8 @@ TAU_SCALE = 1.0
 USUAL_NOISE, NOISE_SPREAD = 0.05, 1.0
 """Median and log standard deviation of the log-normal prior of the relative error."""
 
-LEAPS, WARM_UP, STATES, THINNING = 8, 60, 4, 2
+LEAPS, WARM_UP, STATES, THINNING = 8, 24, 4, 2
 """Leapfrog steps of a transition, transitions before the first recorded state, states per chain, transitions per state."""
-
-MANY, WARM_UP_OF_MANY = 100, 24
-"""Number of columns above which a shorter warm-up keeps the time below a second."""
 
 MOST_WORK = 4e6
 """Limit on chains times columns squared; ``FEWEST_CHAINS`` takes precedence."""
@@ -50,8 +47,11 @@ MOST_WORK = 4e6
 FEWEST_CHAINS = 30
 """Fewest chains."""
 
-_LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)
-_LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)
+_LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)[:, None]
+_LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)[:, None]
+_TAU_PRIOR = -0.5 * (np.exp(_LOG_TAU) / TAU_SCALE) ** 2
+_NOISE_PRIOR = -0.5 * ((_LOG_NOISE - math.log(USUAL_NOISE)) / NOISE_SPREAD) ** 2
+_TAU_PRECISION, _NOISE_PRECISION = np.exp(-2 * _LOG_TAU), np.exp(-2 * _LOG_NOISE)
 _LOG_PEAK = np.array([math.lgamma((n + 1) / 2) - math.lgamma(n / 2) - 0.5 * math.log(n * math.pi) for n in DEGREES])
 
 
@@ -67,34 +67,42 @@ class Start:
 
 
 class _Target:
-    """The log density of v = log costs (C, P), the last one the background, for hyperparameters per chain."""
+    """The log density of v = log costs (P, C), the last row the background, for hyperparameters per chain.
+
+    A column is a chain: what holds for a chain is multiplied along rows, which lie in one piece."""
 
     def __init__(self, a: np.ndarray, t: np.ndarray) -> None:
-        self.gram, self.right, self.square = a.T @ a, a.T @ t, float(t @ t)
+        self.gram, self.right, self.square = a.T @ a, (a.T @ t)[:, None], float(t @ t)
         self.rows = len(t)
         self.classes = a.shape[1] - 1
 
-    def misfit(self, v: np.ndarray) -> np.ndarray:
-        """Compute the sum of squared errors (C,)."""
+    def misfit(self, b: np.ndarray, product: np.ndarray | None = None) -> np.ndarray:
+        """Compute the sum of squared errors (C,) of costs ``b`` (P, C); ``product`` with the Gram matrix, if known."""
+        half = (self.gram @ b if product is None else product) - 2 * self.right
+        return np.asarray(np.maximum(self.square + (half * b).sum(axis=0), 1e-12))
+
+    def slope(
+        self, v: np.ndarray, mean: np.ndarray, pull: np.ndarray, precision: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute the gradient (P, C) of the log density, and costs and their product with the Gram matrix (P, C). ``mean`` and
+        ``pull`` (P, C): prior mean and precision of each class, 0 of the background; ``precision`` (C,) of the errors."""
         b = np.exp(v)
-        return np.asarray(np.maximum(self.square - 2 * b @ self.right + ((b @ self.gram) * b).sum(axis=1), 1e-12))
+        product = self.gram @ b
+        slope = self.right - product
+        slope *= b
+        slope *= precision
+        slope -= pull * (v - mean)
+        slope[-1] += 1 - b[-1] / (b[-1] + SMALL_BACKGROUND)
+        return slope, b, product
 
     def density(
         self, v: np.ndarray, mean: np.ndarray, pull: np.ndarray, precision: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute log density (C,) and gradient (C, P); ``mean`` and ``pull`` (C, J): prior mean and precision of each class,
-        ``precision`` (C,) of the errors."""
-        j = self.classes
-        b = np.exp(v)
-        product = b @ self.gram
-        misfit = self.square - 2 * b @ self.right + (product * b).sum(axis=1)
-        off = v[:, :j] - mean
-        value = -0.5 * misfit * precision - 0.5 * (pull * off * off).sum(axis=1)
-        value += v[:, j] - np.log(b[:, j] + SMALL_BACKGROUND)
-        slope = (self.right - product) * b * precision[:, None]
-        slope[:, :j] -= pull * off
-        slope[:, j] += 1 - b[:, j] / (b[:, j] + SMALL_BACKGROUND)
-        return value, slope
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute gradient, log density (C,) and sum of squared errors (C,); arguments as those of ``slope``."""
+        slope, b, product = self.slope(v, mean, pull, precision)
+        misfit = self.misfit(b, product)
+        value = -0.5 * misfit * precision - 0.5 * (pull * (v - mean) ** 2).sum(axis=0)
+        return slope, value + v[-1] - np.log(b[-1] + SMALL_BACKGROUND), misfit
 
 
 def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int, scatter: float = 1.0) -> np.ndarray:
@@ -118,49 +126,45 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
     width = 1 / np.sqrt(np.diag(spread_out @ spread_out.T))
     below = 2 * np.minimum(width, 1) * np.abs(random.standard_normal((chains, size)))
     low = np.log(np.maximum(np.exp(mode), floor)) - below
-    v = np.where(starts > floor, np.log(np.maximum(starts, 1e-300)), low)
+    v = np.ascontiguousarray(np.where(starts > floor, np.log(np.maximum(starts, 1e-300)), low).T)
     mean = np.full(chains, common)
     tau = start.spread * np.exp(0.3 * random.standard_normal(chains))
     sigma = np.full(chains, noise)
-    tails, asleep = np.ones((chains, j)), np.zeros((chains, j), bool)
+    tails, asleep = np.ones((j, chains)), np.zeros((j, chains), bool)
     choice, chance = np.ones(chains, int), np.full(chains, ASLEEP_SHARE)
+    center, pull = np.zeros((size, chains)), np.zeros((size, chains))
     to_v = np.linalg.inv(spread_out)
     step = 1.2 / size**0.25
     states: list[np.ndarray] = []
-    warm_up = WARM_UP if size <= MANY else WARM_UP_OF_MANY
-    for turn in range(warm_up + states_each * THINNING):
-        center = mean[:, None] + np.where(asleep, ASLEEP_MEAN, 0.0)
-        pull = np.where(asleep, ASLEEP_SD**-2, tails / (tau**2)[:, None])
-        v, accepted = _leap(target, v, center, pull, sigma**-2, to_v, step, random)
-        if turn < warm_up:
+    for turn in range(WARM_UP + states_each * THINNING):
+        center[:j] = np.where(asleep, mean + ASLEEP_MEAN, mean)
+        pull[:j] = np.where(asleep, ASLEEP_SD**-2, tails / tau**2)
+        v, misfit, accepted = _leap(target, v, center, pull, sigma**-2, to_v, step, random)
+        if turn < WARM_UP:
             step *= math.exp(0.6 * (accepted - 0.8))
         # what the awake classes have in common, given their costs
-        off = v[:, :j] - mean[:, None]
-        ratio = off * off / (tau**2)[:, None]
-        degrees = DEGREES[choice][:, None]
-        share = np.log1p(ratio / degrees)
-        awake = (1 - chance)[:, None] / tau[:, None] * np.exp(_LOG_PEAK[choice][:, None] - (degrees + 1) / 2 * share)
-        peak = chance[:, None] / (ASLEEP_SD * math.sqrt(2 * math.pi))
-        deep = peak * np.exp(-0.5 * ((off - ASLEEP_MEAN) / ASLEEP_SD) ** 2)
-        asleep = random.random((chains, j)) * (awake + deep) < deep
-        sleeping, awake_ones = asleep.sum(axis=1), (~asleep).sum(axis=1)
+        off = v[:j] - mean
+        ratio = (off / tau) ** 2
+        degrees = DEGREES[choice]
+        awake = (1 - chance) / tau * np.exp(_LOG_PEAK[choice] - (degrees + 1) / 2 * np.log1p(ratio / degrees))
+        deep = chance / (ASLEEP_SD * math.sqrt(2 * math.pi)) * np.exp(-0.5 * ((off - ASLEEP_MEAN) / ASLEEP_SD) ** 2)
+        asleep = random.random((chains, j)).T * (awake + deep) < deep
+        sleeping = asleep.sum(axis=0)
         few, many = ASLEEP_SHARE * ASLEEP_WEIGHT, (1 - ASLEEP_SHARE) * ASLEEP_WEIGHT
-        chance = random.beta(few + sleeping, many + awake_ones)
-        choice = _choose(np.where(asleep, 0.0, ratio), awake_ones, random)
-        degrees = DEGREES[choice][:, None]
-        tails = random.gamma((degrees + 1) / 2, 1.0, (chains, j)) / ((degrees + ratio) / 2)
+        chance = random.beta(few + sleeping, many + j - sleeping)
+        choice = _choose(np.where(asleep, 0.0, ratio), j - sleeping, random)
+        degrees = DEGREES[choice]
+        tails = random.gamma((degrees[:, None] + 1) / 2, 1.0, (chains, j)).T / ((degrees + ratio) / 2)
         counted = np.where(asleep, 0.0, tails)
-        weight = np.maximum(counted.sum(axis=1), 0.5)
-        mean = (counted * v[:, :j]).sum(axis=1) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
-        squares = (counted * (v[:, :j] - mean[:, None]) ** 2).sum(axis=1)
-        prior = -(awake_ones[:, None] - 1) * _LOG_TAU - 0.5 * (np.exp(_LOG_TAU) / TAU_SCALE) ** 2
-        tau = _pick(prior - squares[:, None] / 2 * np.exp(-2 * _LOG_TAU), _LOG_TAU, random)
-        misfit = target.misfit(v)
-        prior = -target.rows * _LOG_NOISE - 0.5 * ((_LOG_NOISE - math.log(USUAL_NOISE)) / NOISE_SPREAD) ** 2
-        sigma = scatter * _pick(prior - misfit[:, None] / 2 * np.exp(-2 * _LOG_NOISE), _LOG_NOISE, random)
+        weight = np.maximum(counted.sum(axis=0), 0.5)
+        mean = (counted * v[:j]).sum(axis=0) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
+        squares = (counted * (v[:j] - mean) ** 2).sum(axis=0)
+        tau = _pick(_TAU_PRIOR - (j - sleeping - 1) * _LOG_TAU - squares / 2 * _TAU_PRECISION, _LOG_TAU, random)
+        log_chance = _NOISE_PRIOR - target.rows * _LOG_NOISE - misfit / 2 * _NOISE_PRECISION
+        sigma = scatter * _pick(log_chance, _LOG_NOISE, random)
         v, mean, tau = _together(target, v, mean, tau, sigma, misfit, asleep, random)
-        if turn >= warm_up and (turn - warm_up) % THINNING == THINNING - 1:
-            states.append(np.exp(v))
+        if turn >= WARM_UP and (turn - WARM_UP) % THINNING == THINNING - 1:
+            states.append(np.exp(v.T))
     return np.concatenate(states)
 
 
@@ -177,7 +181,10 @@ def _mode(target: _Target, start: Start, common: float) -> tuple[np.ndarray, flo
         off = v[:j] - common
         prior = 0.5 * (MODE_DEGREES + 1) * np.log1p(off * off / (MODE_DEGREES * tau * tau)).sum()
         return float(
-            -0.5 * target.misfit(v[None, :])[0] / noise**2 - prior + v[j] - math.log(math.exp(v[j]) + SMALL_BACKGROUND)
+            -0.5 * target.misfit(np.exp(v)[:, None])[0] / noise**2
+            - prior
+            + v[j]
+            - math.log(math.exp(v[j]) + SMALL_BACKGROUND)
         )
 
     curve = np.eye(j + 1)
@@ -186,7 +193,7 @@ def _mode(target: _Target, start: Start, common: float) -> tuple[np.ndarray, flo
         b = np.exp(v)
         off = v[:j] - common
         pull = (MODE_DEGREES + 1) / (MODE_DEGREES + off * off / tau**2) / tau**2
-        slope = (target.right - target.gram @ b) * b / noise**2
+        slope = (target.right[:, 0] - target.gram @ b) * b / noise**2
         slope[:j] -= pull * off
         slope[j] += 1 - b[j] / (b[j] + SMALL_BACKGROUND)
         curve = b[:, None] * target.gram * b / noise**2
@@ -200,7 +207,7 @@ def _mode(target: _Target, start: Start, common: float) -> tuple[np.ndarray, flo
             break
         v = v + share * move
         if turn > 2 and target.rows > 2 * j:
-            noise = math.sqrt(max(float(target.misfit(v[None, :])[0]) / target.rows, 1e-8))
+            noise = math.sqrt(max(float(target.misfit(np.exp(v)[:, None])[0]) / target.rows, 1e-8))
         before, now = now, value(v)
         if abs(now - before) < 1e-3:
             break
@@ -216,36 +223,38 @@ def _leap(
     to_v: np.ndarray,
     step: float,
     random: np.random.Generator,
-) -> tuple[np.ndarray, float]:
-    """Make one transition of all chains; returns the new states and the mean probability of acceptance."""
-    value, slope = target.density(v, mean, pull, precision)
-    momentum = random.standard_normal(v.shape)
-    energy = value - 0.5 * (momentum**2).sum(axis=1)
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Make one transition of all chains; returns the new states, their sums of squared errors (C,) and the mean probability of
+    acceptance."""
+    slope, value, misfit = target.density(v, mean, pull, precision)
+    momentum = random.standard_normal(v.shape[::-1]).T
+    energy = value - 0.5 * (momentum**2).sum(axis=0)
     step = step * random.uniform(0.7, 1.2)
-    back = to_v.T
-    momentum += 0.5 * step * (slope @ back)
-    new = v
-    for leap in range(LEAPS):
-        new = np.clip(new + step * (momentum @ to_v), -60, 60)
-        value, slope = target.density(new, mean, pull, precision)
-        momentum += (step if leap < LEAPS - 1 else 0.5 * step) * (slope @ back)
-    gain = np.nan_to_num(value - 0.5 * (momentum**2).sum(axis=1) - energy, nan=-1e9, neginf=-1e9)
-    accepted = np.log(random.random(len(v))) < gain
-    return np.where(accepted[:, None], new, v), float(np.exp(np.clip(gain, -50, 0)).mean())
+    new, momentum = v, momentum + 0.5 * step * (to_v @ slope)
+    for _ in range(LEAPS - 1):
+        new = np.maximum(np.minimum(new + step * (to_v.T @ momentum), 60), -60)
+        momentum += step * (to_v @ target.slope(new, mean, pull, precision)[0])
+    new = np.maximum(np.minimum(new + step * (to_v.T @ momentum), 60), -60)
+    slope, value, then = target.density(new, mean, pull, precision)
+    momentum += 0.5 * step * (to_v @ slope)
+    gain = np.nan_to_num(value - 0.5 * (momentum**2).sum(axis=0) - energy, nan=-1e9, neginf=-1e9)
+    accepted = np.log(random.random(len(gain))) < gain
+    share = float(np.exp(np.clip(gain, -50, 0)).mean())
+    return np.where(accepted, new, v), np.where(accepted, then, misfit), share
 
 
 def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Draw from the density on a grid of logarithms, one row per chain; returns exp of the draws (C,)."""
-    chance = np.cumsum(np.exp(log_chance - log_chance.max(axis=1, keepdims=True)), axis=1)
-    place = (random.random(len(chance))[:, None] * chance[:, -1:] > chance).sum(axis=1)
-    jitter = random.uniform(-0.5, 0.5, len(chance)) * (grid[1] - grid[0])
-    return np.asarray(np.exp(grid[np.minimum(place, len(grid) - 1)] + jitter))
+    """Draw from the density (G, C) on a ``grid`` (G, 1) of logarithms for each chain; returns exp of the draws (C,)."""
+    chance = np.exp(log_chance - log_chance.max(axis=0)).cumsum(axis=0)
+    place = (random.random(chance.shape[1]) * chance[-1] <= chance).argmax(axis=0)
+    jitter = random.uniform(-0.5, 0.5, len(place)) * (grid[1] - grid[0])
+    return np.asarray(np.exp(grid[place, 0] + jitter))
 
 
 def _choose(ratio: np.ndarray, awake: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Draw which of ``DEGREES`` each chain takes (C,), by the likelihood of its squared distances (C, J) in units of tau (0 for
+    """Draw which of ``DEGREES`` each chain takes (C,), by the likelihood of its squared distances (J, C) in units of tau (0 for
     sleeping classes) and the number of classes ``awake`` (C,)."""
-    sums = np.stack([(degrees + 1) / 2 * np.log1p(ratio / degrees).sum(axis=1) for degrees in DEGREES])
+    sums = [(degrees + 1) / 2 * np.log1p(ratio / degrees).sum(axis=0) for degrees in DEGREES]
     log_chance = awake * _LOG_PEAK[:, None] - sums
     return np.asarray(np.argmax(log_chance + random.gumbel(size=log_chance.shape), axis=0))
 
@@ -265,18 +274,17 @@ def _together(
     Returns the states, common values and tau of the chains.
     """
     j = target.classes
-    chains = len(v)
+    chains = len(mean)
     factor = np.exp(0.3 * random.standard_normal(chains))
     other, wider = v.copy(), tau * factor
-    spread = mean[:, None] + (v[:, :j] - mean[:, None]) * factor[:, None]
-    other[:, :j] = np.where(asleep, v[:, :j], spread)
-    then = target.misfit(other)
+    other[:j] = np.where(asleep, v[:j], mean + (v[:j] - mean) * factor)
+    then = target.misfit(np.exp(other))
     gain = -0.5 * (then - misfit) / sigma**2 - 0.5 * (wider**2 - tau**2) / TAU_SCALE**2 + np.log(factor)
     accepted = (np.log(random.random(chains)) < gain) & (wider < 6) & (wider > 0.03)
-    v, tau = np.where(accepted[:, None], other, v), np.where(accepted, wider, tau)
+    v, tau = np.where(accepted, other, v), np.where(accepted, wider, tau)
     misfit = np.where(accepted, then, misfit)
     shift = 0.05 * random.standard_normal(chains)
     other = v.copy()
-    other[:, :j] += shift[:, None]
-    accepted = np.log(random.random(chains)) < -0.5 * (target.misfit(other) - misfit) / sigma**2
-    return np.where(accepted[:, None], other, v), np.where(accepted, mean + shift, mean), tau
+    other[:j] += shift
+    accepted = np.log(random.random(chains)) < -0.5 * (target.misfit(np.exp(other)) - misfit) / sigma**2
+    return np.where(accepted, other, v), np.where(accepted, mean + shift, mean), tau
