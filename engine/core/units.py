@@ -115,6 +115,12 @@ def plural(count: object, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}" if count == 1 else f"{number} {noun}{ending}"
 
 
+def named(names: Sequence[object], most: int, count: int | None = None) -> str:
+    """Return ``a, b and 3 more``: the first ``most`` of ``names``, of which there are ``count`` (by default as many as given)."""
+    more = (len(names) if count is None else count) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
 def size(value: float) -> str:
     """Format bytes in binary units: ``1.50 GiB``."""
     return _special(float(value)) or _scaled(float(value), 1024.0, _BYTES)
@@ -423,16 +429,8 @@ def _unit_factor(kind: Kind, unit: str, own: str) -> float | None:
 
 
 _SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*+([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
-_SIZE_FACTORS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "t": 10**12,
-    "ki": 2**10,
-    "mi": 2**20,
-    "gi": 2**30,
-    "ti": 2**40,
+_SIZE_FACTORS = {"": 1} | {
+    f"{unit}{i}": (1024 if i else 1000) ** (n + 1) for i in ("", "i") for n, unit in enumerate("kmgt")
 }
 
 

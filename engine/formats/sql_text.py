@@ -9,13 +9,21 @@ MAX_QUERY = 1 << 16
 """Characters of a statement that identify its class."""
 
 # Possessive, and a text without its end reaches to the end of the statement: nothing is looked at twice.
-_TOKEN = re.compile(
-    r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
-    r"|(?P<text>'(?:[^'\\]++|\\.|'')*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.|\"\")*+(?:\"|\\?\Z))"
-    r"|(?P<name>`[^`]*`|[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)"
+_REST = (
+    r"|(?P<name>%s[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)"
     r"|(?P<number>\$\d+|[-+]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?))"
     r"|(?P<blank>\s+)"
-    r"|(?P<other>.)",
+    r"|(?P<other>.)"
+)
+_TOKEN = re.compile(
+    r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
+    r"|(?P<text>'(?:[^'\\]++|\\.|'')*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.|\"\")*+(?:\"|\\?\Z))" + _REST % "`[^`]*`|",
+    re.DOTALL,
+)
+_POSTGRES_TOKEN = re.compile(
+    r"(?P<comment>/\*.*?(?:\*/|\Z)|--[^\n]*)"
+    r"|(?P<text>[eE]'(?:[^'\\]++|\\.|'')*+(?:'|\\?\Z)|'(?:[^']++|'')*+(?:'|\Z)"
+    r"|\$(?P<tag>(?:[^\W\d]\w*+)?)\$.*?(?:\$(?P=tag)\$|\Z))" + _REST % r'"(?:[^"]++|"")*+(?:"|\Z)|',
     re.DOTALL,
 )
 _ERASED = {"comment": " ", "blank": " ", "text": "?"}
@@ -24,10 +32,13 @@ _SIGNED = re.compile(r"[\w`)?]\s*$")
 _VERB = re.compile(r"[a-z]+", re.IGNORECASE)
 
 
-def fingerprint(query: str) -> str:
-    """Remove from ``query`` what differs between two runs of the same statement. Idempotent on its own output."""
+def fingerprint(query: str, *, postgres: bool = False) -> str:
+    """Remove from ``query`` what differs between two runs of the same statement. Idempotent on its own output.
+
+    ``postgres``: text in double quotes is a name, a backslash escapes nothing, and ``#`` begins no comment.
+    """
     out: list[str] = []
-    for token in _TOKEN.finditer(query[:MAX_QUERY]):
+    for token in (_POSTGRES_TOKEN if postgres else _TOKEN).finditer(query[:MAX_QUERY]):
         kind, text = token.lastgroup, token.group()
         if kind in _ERASED:
             out.append(_ERASED[kind])
@@ -37,7 +48,7 @@ def fingerprint(query: str) -> str:
                 out.append(text[0])
             out.append("?")
         elif kind == "name":
-            lowered = text.lower()
+            lowered = text if text[0] == '"' else text.lower()
             out.append("?" if lowered in ("null", "true", "false") else lowered)
         else:
             out.append(text)
@@ -49,16 +60,17 @@ def fingerprint(query: str) -> str:
     return re.sub(r"\blimit \?(?:\s*,\s*\?| offset \?)?", "limit ?", flat)
 
 
-_LITERALS = re.compile(
-    r"(`[^`]*+`)|(['\"])(?:(?!\2).)*+(?:\2|\Z)|(?<![\w$.])(?<![eE][-+])\d++(?:\.\d++)?+(?![\w.])", re.DOTALL
-)
-_NOT_PLAIN = re.compile(r"[\\#\x01]|--|/\*")
+_LITERAL = r"(?:(?!\2).)*+(?:\2|\Z)|(?<![\w$.])(?<![eE][-+])\d++(?:\.\d++)?+(?![\w.])"
+_LITERALS = re.compile(r"(`[^`]*+`)|(['\"])" + _LITERAL, re.DOTALL)
+_POSTGRES_LITERALS = re.compile(r'("[^"]*+")|(\')' + _LITERAL, re.DOTALL)
+_NOT_PLAIN = re.compile(r"[\\#\x01]|--|/\*|\$\w*+\$")
 
 
-def shape(query: str) -> str | None:
+def shape(query: str, *, postgres: bool = False) -> str | None:
     """Blank the plain literals of ``query``: statements of one shape have one fingerprint, which takes ten times as long to
     make. None where comments or escapes need the whole look."""
-    return None if _NOT_PLAIN.search(query) else _LITERALS.sub("\\1\\2\x01", query)
+    literals = _POSTGRES_LITERALS if postgres else _LITERALS
+    return None if _NOT_PLAIN.search(query) else literals.sub("\\1\\2\x01", query)
 
 
 def query_hash(text: str) -> str:

@@ -17,10 +17,10 @@ import polars as pl
 from engine.broker_load.cruise_control.replica_loads import Loads
 from engine.broker_load.cruise_control.samples import NO_RATES
 from engine.broker_load.model.broker_capacity import Capacities
-from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.loads import HOSTS
+from engine.core.units import named
 
 RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
 """Cruise Control's names; loads, sums and capacities have fields of the same names in lower case."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import Flags, Topology, across, any_of
+from engine.core.units import named
 from engine.core.view import Finding, Headline, Level
 
 _STATES: dict[str, tuple[str, Level, str]] = {

@@ -6,7 +6,7 @@ See "Which scrape belongs to which broker" in docs/models/broker-load.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -204,9 +204,3 @@ def _by_partitions(sizes: pl.DataFrame, topology: pl.DataFrame) -> dict[str, int
         if best[0] >= 0.5 and (len(best) == 1 or best[1] < best[0]):
             matches[str(host)] = int(part["id"][0])
     return matches
-
-
-def named(names: Sequence[object], most: int, count: int | None = None) -> str:
-    """Return ``a, b and 3 more``: the first ``most`` of ``names``, of which there are ``count`` (by default as many as given)."""
-    more = (len(names) if count is None else count) - most
-    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")

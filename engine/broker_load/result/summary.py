@@ -12,11 +12,10 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import data_quality, replication
-from engine.broker_load.model.identity import named
 from engine.broker_load.model.topology import words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
-from engine.core.units import plural
+from engine.core.units import named, plural
 from engine.core.view import Finding, Headline
 from engine.output.exposition import KB, MB, PERCENT, Gauge
 

@@ -13,6 +13,9 @@ import numpy as np
 TIME, CALLS, BACKGROUND = 0, 1, 2
 """Roles of the columns of a design matrix."""
 
+TIED = 1e-5
+"""Part of the columns, relative to the largest, that tells nothing: it is their rounding."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -32,6 +35,19 @@ class Design:
             here = self.role == role
             total[:, self.owner[here]] += work[:, here]
         return total
+
+    def inseparable(self) -> list[np.ndarray]:
+        """Return groups of columns of several owners, as masks (P,): some of a group's costs can grow and others fall without a
+        change in any interval, so only their sum is known. None where there are hardly more intervals than columns."""
+        if len(self.columns) <= len(self.owner):
+            return []
+        scaled = self.columns / self.columns.max(axis=0)
+        sizes, vectors = np.linalg.eigh(scaled.T @ scaled)
+        free = vectors[:, sizes <= TIED**2 * sizes[-1]]
+        shared = np.abs(free @ free.T) > 1e-4
+        told = shared.diagonal()
+        groups = np.unique(shared[told] & told, axis=0)
+        return [group for group in groups if len(set(self.owner[group].tolist())) > 1]
 
     def costs(self, cost: np.ndarray) -> Costs:
         """Return the costs (P,) of the columns as costs of classes."""

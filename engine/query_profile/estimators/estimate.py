@@ -355,4 +355,11 @@ def fit_times_and_calls(
     weight = (np.maximum(errors.min(), 1e-300) / np.maximum(errors, 1e-300)) ** WORSE
     fits /= scale
     costs = design.costs(np.average(fits, axis=0, weights=weight))
+    sums = design.columns.sum(axis=0)
+    for group in design.inseparable():
+        # all that the group used may be that of any of its columns
+        takers = random.choice(np.flatnonzero(group), len(fits))
+        used = fits[:, group] @ sums[group]
+        fits[:, group] = 0.0
+        fits[np.arange(len(fits)), takers] = used / sums[takers]
     return replace(costs, draws=design.totals(fits))

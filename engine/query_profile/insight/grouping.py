@@ -24,7 +24,8 @@ def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:
     place = np.empty(len(work.classes), np.int64)
     for i, info in enumerate(work.classes):
         name = info.name.partition(".")[0] if by == "verb" and not info.query else getattr(info, by)
-        name = fingerprint(name) or info.name if by == "query" else name
+        if by == "query":
+            name = fingerprint(name, postgres=work.kind.startswith(("postgres", "pg"))) or info.name
         place[i] = names.setdefault(name or "(none)", len(names))
     return place, list(names)
 

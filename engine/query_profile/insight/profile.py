@@ -13,8 +13,8 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.estimators.design import FitOptions, lengths
-from engine.query_profile.insight.all_methods import NO_TRUST, UNTESTED, Fits, Trust
+from engine.query_profile.estimators.design import CALLS, TIME, FitOptions, build_design
+from engine.query_profile.insight.all_methods import MOST_WITH_CALLS, NO_TRUST, UNTESTED, Fits, Trust
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import COMPARISON, METHODS, METHODS_SIDE_BY_SIDE, NAN_TO_NULL
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
@@ -29,10 +29,8 @@ LEAST = 0.5
 """Share of the measured CPU that must be the statements' for the model to be compared with counters."""
 STILL = 1e-6
 """Spread of a class' times, as a share of the longest, up to which they are the same."""
-TIED = 1e-5
-"""Part of the classes' times, relative to the largest, that tells nothing: it is their rounding."""
 MOST_TIED = 300
-"""Most classes whose times are looked at for such sums: more take seconds."""
+"""Most classes whose times are looked at for sums of others: more take seconds."""
 FULL = 0.95
 """Utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting."""
 
@@ -121,6 +119,7 @@ class Profile:
         if self.attribution is None or self.method != "default":
             return (np.full(len(self.work.classes), np.nan),) * 2
         low, high = self.attribution.cpu_low_us, self.attribution.cpu_high_us
+        high = np.where(self.called_alike, np.fmin(high, self.measured), high)
         unknown = self.full | (self.still & np.isfinite(low))
         return np.where(unknown, 0.0, low), np.where(unknown, np.fmin(self.fits.most, self.measured), high)
 
@@ -135,14 +134,22 @@ class Profile:
     @cached_property
     def tied(self) -> np.ndarray:
         """Classes (J,) whose times are a sum of multiples of others' (and of a background): only their sum is known."""
-        x = np.maximum(self.work.x[self.used], 0.0)
-        most = x.max(axis=0, initial=0.0)
-        if len(x) <= x.shape[1] or x.shape[1] > MOST_TIED:
-            return np.zeros(x.shape[1], bool)
-        columns = np.column_stack([x / np.where(most > 0, most, 1.0), lengths(self.work.seconds[self.used])])
-        _, sizes, vectors = np.linalg.svd(columns, full_matrices=False)
-        alike = np.abs(vectors[sizes <= TIED * sizes[0], :-1]) > 0.01
-        return np.asarray((most > 0) & alike.any(axis=0))
+        return self._alike(None, MOST_TIED)
+
+    @cached_property
+    def called_alike(self) -> np.ndarray:
+        """Classes (J,) of whose calls it is so: of what these cost beside their time only the sum is known."""
+        calls = self.work.calls
+        return ~self.still & (False if calls is None else self._alike(calls[self.used], MOST_WITH_CALLS))
+
+    def _alike(self, calls: np.ndarray | None, most: int) -> np.ndarray:
+        """Mark the classes (J,) that share times, or ``calls`` (T, J), unless there are more than ``most``."""
+        alike = np.zeros(len(self.work.classes), bool)
+        if len(alike) <= most and self.measurable:
+            design = build_design(self.work.x[self.used], calls, self.work.seconds[self.used])
+            for group in design.inseparable():
+                alike[design.owner[group & (design.role == (TIME if calls is None else CALLS))]] = True
+        return alike
 
     @property
     def draws(self) -> np.ndarray:

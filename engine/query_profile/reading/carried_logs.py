@@ -47,13 +47,6 @@ class CarriedLog(Document):
             and b'"error_severity"' not in head
         )
 
-    def lacks(self, head: bytes) -> tuple[float, str]:
-        """Return what Performance Insights (``aws pi``) does not tell."""
-        if b'"MetricList"' in head or b'"db.load' in head:
-            others = "pg_stat_statements or performance_schema tell them"
-            return 0.9, f"calls and times of statements: Performance Insights counts sessions; {others}"
-        return super().lacks(head)
-
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Unwrap the texts in order of time, and read them as the log that they are."""
         problems: list[Problem] = Problems()

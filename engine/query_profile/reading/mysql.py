@@ -6,6 +6,7 @@ Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ _CARRIED = re.compile(
 (CloudWatch) or of host and program (syslog, journal) around it."""
 _BEGUN = re.compile(rb"(?m)^(?:[^#\n'\"{]{0,200}(?:\d[:.\d]{4}|\|)[^#\n'\"{]{0,200}[ \t])?# (?:Query_time|User@Host): ")
 _NUMBER = re.compile(r"\d[\d:.]*")
+_FINE = re.compile(r":\d\d\.\d{3}(\d{3})")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
@@ -115,6 +117,12 @@ class _Event:
     command: str = ""
 
 
+_NEW_LOG = {
+    "line": 1, "time_ms": None, "fine": (0.0, 1.0), "local": False, "zone_ms": None, "user": "", "db": "",
+}  # fmt: skip
+"""What is known before the first line of a log."""
+
+
 class SlowLog(Log):
     """Slow query log; grows by whole statements. Sums are per second and class, scaled by the log's rate limit."""
 
@@ -131,7 +139,7 @@ class SlowLog(Log):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""
-        state = dict(state or {"line": 1, "time_ms": None, "local": False, "zone_ms": None, "user": "", "db": ""})
+        state = {**_NEW_LOG, **(state or {})}
         rows = Statements(source, self.id, sessions=state.get("sessions"))
         lines = data.split(b"\n")
         tail = lines.pop()
@@ -184,6 +192,7 @@ class SlowLog(Log):
                 iso = instant_ms(time.group(1))
                 state["local"] = iso is None
                 state["time_ms"] = old_mysql_ms(time.group(1)) if iso is None else iso
+                state["fine"] = _fine(time.group(1))
                 text = text[time.end() :].strip()
                 if not text:
                     return
@@ -224,12 +233,13 @@ class SlowLog(Log):
         except ValueError as error:
             rows.problem("bad-number", f"{error}; the statement is left out", event.line)
             return
+        below_ms, grain_ms = state["fine"] if state["time_ms"] is not None and not state["local"] else (0.0, math.inf)
         end_ms = _end_ms(event, state)
         owner = (state["user"], fields.get("Schema", state["db"]))
         failed = float(fields.get("Last_errno", "0") not in ("0", ""))
         text = " ".join(event.sql) or event.command
         rows.add(
-            end_ms,
+            None if end_ms is None else end_ms + below_ms,
             seconds,
             text,
             owner,
@@ -239,8 +249,14 @@ class SlowLog(Log):
             rate=rate,
             session=fields.get("Thread_id", ""),
             marked="Stored_routine" in fields,
-            timed=state["time_ms"] is not None and not state["local"],
+            grain_ms=grain_ms,
         )
+
+
+def _fine(moment: str) -> tuple[float, float]:
+    """Return what a moment tells below its millisecond, and to how many milliseconds it is exact (infinite: to seconds)."""
+    found = _FINE.search(moment)
+    return (int(found[1]) / 1000, 0.001) if found else (0.0, 1.0 if "." in moment else math.inf)
 
 
 def _blanked(words: list[str]) -> list[str]:
@@ -301,13 +317,14 @@ class SlowTable(Document):
             except (ValueError, KeyError) as error:
                 statements.problem("bad-record", f"no row of mysql.slow_log ({error}); it is left out", line)
                 continue
-            end_ms = None if begin is None else begin + round(seconds * 1000)
+            below_ms, grain_ms = _fine(row["start_time"])
+            end_ms = None if begin is None else begin + below_ms + seconds * 1000
             owner = (
                 _user(f"# User@Host: {row.get('user_host', '')}") or "",
                 "" if row.get("db") == "NULL" else row.get("db", ""),
             )
-            session, timed = row.get("thread_id", ""), "." in row["start_time"]
-            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock, session=session, timed=timed)
+            session = row.get("thread_id", "")
+            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock, session=session, grain_ms=grain_ms)
         return statements.put(Reading())
 
 

@@ -53,6 +53,16 @@ _IO = (
 _ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
 
 
+_INSIGHTS = re.compile(
+    rb'"MetricList"|\bdb\.(?:load|sql(?:_tokenized)?)\b|\bDBLoad(?:CPU|NonCPU|RelativeToNumVCPUs)?\b'
+)
+_NOT_TOLD = (
+    "calls and times of each statement, which Performance Insights does not tell (it counts sessions); every minute: psql -qc "
+    '"copy (select now() captured_at, s.* from pg_stat_statements s) to stdout csv header" > pgss-$(date +%s).csv; '
+    "for MySQL and MariaDB: loadlens feeds query-profile"
+)
+
+
 class _Pgss(Document):
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
@@ -117,6 +127,10 @@ class PgssCsv(_Pgss):
         fields = set(header_fields(head))
         timed = bool(fields & {"total_time", "total_exec_time"})
         return "calls" in fields and timed and bool(fields & {"queryid", "query"}) and "bucket_start_time" not in fields
+
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return what Performance Insights (``aws pi``, or its metrics in CloudWatch) does not tell, and what does."""
+        return (0.9, _NOT_TOLD) if _INSIGHTS.search(head) is not None else super().lacks(head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
@@ -327,7 +341,7 @@ class PgStatMonitor(Document):
             if start is None or not work[0] >= 0 or work[1] < 0:
                 problems.append(Problem.at(source.path, "bad-record", "a row without bucket or calls", line=line))
                 continue
-            query = fingerprint(row.get("query") or "")
+            query = fingerprint(row.get("query") or "", postgres=True)
             queryid = row.get("queryid") or row.get("pgsm_query_id") or text_key(query)
             owner = (
                 row.get("username") or row.get("userid") or row.get("user") or "",

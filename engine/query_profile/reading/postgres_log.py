@@ -57,6 +57,9 @@ ZONES = {
 MOST_SESSIONS = 2000
 """Sessions whose last statement is remembered."""
 
+MOST_PLANS = 100
+"""Plans of auto_explain after which a log without other durations tells only these."""
+
 MOST_OPEN = 16
 """Records of syslog that take turns with their lines."""
 
@@ -101,8 +104,8 @@ class _PostgresLog(Log):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the statements of new complete records, summed per second and class."""
         rows = Statements(source, SYSTEM, spread=True)
-        state = state or {"line": 1, "last": {}, "timed": False}
-        state = {**state, "last": dict(state["last"])}
+        state = {"line": 1, "last": {}, "timed": False, "plans": [], **(state or {})}
+        state |= {"last": dict(state["last"]), "plans": [*state["plans"]]}
         lines = data.split(b"\n")
         tail = lines.pop()
         if final and tail:
@@ -110,27 +113,30 @@ class _PostgresLog(Log):
         position = 0
         opened: deque[_Record] = deque()
         number = state["line"]
-        plans: list[tuple[int | None, float, str, tuple[str, str], str]] = []
         for raw in lines:
             text = decode(raw.rstrip(b"\r"))
             process, part = self.carried(text)
             if part < 2 and self.begin.match(text):
                 opened.append(_Record(number, position, process, [text]))
                 if len(opened) > (MOST_OPEN if process else 1):
-                    self._close(rows, opened.popleft(), state, plans)
+                    self._close(rows, opened.popleft(), state)
             elif opened:
                 self._continue(opened, text, process)
             position += len(raw) + 1
             number += 1
         if final:
             for record in opened:
-                self._close(rows, record, state, plans)
+                self._close(rows, record, state)
             opened.clear()
-        if not state["timed"]:  # auto_explain repeats what log_min_duration_statement says
-            for end_ms, seconds, sql, owner, pid in plans:
+        plans = state["plans"]
+        if state["timed"] or final or len(plans) > MOST_PLANS:
+            state["plans"] = []
+            # auto_explain repeats what log_min_duration_statement says
+            for end_ms, seconds, sql, owner, pid in [] if state["timed"] else plans:
                 rows.add(end_ms, seconds, sql, owner, session=pid, holds=True)
         consumed, state["line"] = (opened[0].position, opened[0].line) if opened else (position if final else 0, number)
-        if not source.offset and not state["timed"] and not plans and consumed:
+        said = state["timed"] or plans or any(problem.kind == "other-language" for problem in rows.problems)
+        if not source.offset and consumed and not said:
             rows.problem("no-durations", "the log tells no durations: set log_min_duration_statement = 0 and reload")
         return rows.put(Reading(consumed=min(consumed, len(data)), state=state))
 
@@ -145,7 +151,7 @@ class _PostgresLog(Log):
         if record is not None and len(record.lines) < MOST_LINES:
             record.lines.append(text)
 
-    def _close(self, rows: Statements, record: _Record, state: dict[str, Any], plans: list[Any]) -> None:
+    def _close(self, rows: Statements, record: _Record, state: dict[str, Any]) -> None:
         line = record.line
         try:
             entry = self.entry("\n".join(record.lines))
@@ -173,7 +179,7 @@ class _PostgresLog(Log):
             return
         end_ms, owner = _moment(rows, entry.stamp, line), (entry.user, entry.database)
         if what == "plan":
-            plans.append(
+            state["plans"].append(
                 (end_ms, seconds, _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0], owner, entry.pid)
             )
             return

@@ -65,7 +65,7 @@ class Statements:
 
     def add(
         self,
-        end_ms: int | None,
+        end_ms: float | None,
         seconds: float,
         text: str,
         owner: tuple[str, str],
@@ -77,39 +77,39 @@ class Statements:
         rate: float = 1.0,
         session: str = "",
         marked: bool = False,
-        timed: bool = True,
+        grain_ms: float = 1.0,
         holds: bool = False,
     ) -> None:
         """Add a statement that ended at ``end_ms`` (None: unknown) of ``owner``: user and database. It stands for ``rate``.
 
         A statement that ``holds`` others, as a CALL does, ended behind those of its ``session`` that ran inside it: they count
-        as nested. They are ``marked`` by the log, or its moments tell, if ``timed``: to the millisecond.
+        as nested. They are ``marked`` by the log, or its moments tell, which are exact to ``grain_ms`` (infinite: not at all).
         """
         folded = self._folded(text)
         stretch: tuple[int | None, int | None] = (None, None)
         if end_ms is not None:
-            second = end_ms // SECOND * SECOND
+            second = int(end_ms) // SECOND * SECOND
             long = self.spread and seconds * 1000 > SECOND
-            stretch = (round(end_ms - seconds * 1000), end_ms) if long else (second, second + SECOND)
+            stretch = (round(end_ms - seconds * 1000), int(end_ms)) if long else (second, second + SECOND)
         group = (*stretch, folded, *owner, False)
         values = tuple(value * rate for value in (calls, seconds * 1e6, rows, errors, lock_s * 1e6))
         self._sum(group, values)
         if session and end_ms is not None:
             if holds or folded.startswith("call "):
-                self._hide(self.sessions.get(session, []), end_ms - seconds * 1000)
-            if marked or timed:
-                entries = self.sessions.setdefault(session, [])
-                entries.append((end_ms, marked, group, values))
-                del entries[: -MOST_INSIDE if len(entries) > 2 * MOST_INSIDE else 0]
-                if len(self.sessions) > SESSIONS:
-                    del self.sessions[next(iter(self.sessions))]
+                self._hide(self.sessions.get(session, []), end_ms - seconds * 1000, grain_ms)
+            entries = self.sessions.setdefault(session, [])
+            entries.append((end_ms, marked, group, values))
+            del entries[: -MOST_INSIDE if len(entries) > 2 * MOST_INSIDE else 0]
+            if len(self.sessions) > SESSIONS:
+                del self.sessions[next(iter(self.sessions))]
 
     def _folded(self, text: str) -> str:
         """Return the fingerprint of a statement; those of its shape share it."""
-        known = shape(text) if len(text) <= LONGEST_KNOWN else None
+        postgres = self.system.startswith("postgres")
+        known = shape(text, postgres=postgres) if len(text) <= LONGEST_KNOWN else None
         folded = self._known.get(known or "")
         if folded is None:
-            folded = fingerprint(text)
+            folded = fingerprint(text, postgres=postgres)
             if known and len(self._known) < KNOWN:
                 self._known[known] = folded
         return folded
@@ -119,12 +119,13 @@ class Statements:
         for i, value in enumerate(values):
             sums[i] += sign * value
 
-    def _hide(self, entries: list[Entry], begin_ms: float) -> None:
-        """Count those ``entries`` of a session as nested that ran inside a statement that began at ``begin_ms``."""
+    def _hide(self, entries: list[Entry], begin_ms: float, grain_ms: float) -> None:
+        """Count those ``entries`` of a session as nested that ran inside a statement that began at ``begin_ms``: they are marked,
+        or ended later by more than ``grain_ms``."""
         beside = []
         while entries and entries[-1][0] + SECOND > begin_ms:
             end_ms, marked, group, values = entries.pop()
-            if marked or end_ms - 1 > begin_ms:
+            if marked or end_ms - grain_ms > begin_ms:
                 self._sum(tuple(group), values, -1)
                 self._sum((*group[:-1], True), values)
             else:

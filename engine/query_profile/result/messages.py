@@ -54,12 +54,8 @@ def notes(profile: Profile) -> list[str]:
         texts += _on_wlr(profile)
     if profile.attribution is not None:
         texts += _remedies(profile.attribution)
-    tied = [label(info.query or info.name) for info, each in zip(work.classes, profile.tied, strict=True) if each]
-    if tied and profile.attributable and not profile.counts:
-        named = ", ".join(tied[:4]) + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
-        texts.append(
-            f"the times of {named} follow from one another in every interval: their shares cannot be told, only the sum"
-        )
+    if profile.attributable and not profile.counts:
+        texts += _tied(profile)
     if trust.reasons and trust.grade != "none":
         texts.append(f"trust {trust.grade}, {TRUST[trust.grade]}: {'; '.join(trust.reasons[:3])}")
     counted = work.metrics.get("cpu_us")
@@ -84,6 +80,26 @@ def _lost_calls(work: Workload) -> list[str]:
     return [
         f"{share * 100:.1f}% of the calls found no room in the server's digest table: the classes stand for the others"
     ]
+
+
+def _tied(profile: Profile) -> list[str]:
+    """Word which classes cannot be told apart, by their times or by their calls."""
+    infos = profile.work.classes
+    times, calls = (
+        units.named([label(infos[j].query) or infos[j].name for j in np.flatnonzero(each)], 4)
+        for each in (profile.tied, profile.called_alike)
+    )
+    said = []
+    if times:
+        said.append(
+            f"the times of {times} follow from one another in every interval: their shares cannot be told, only the sum"
+        )
+    if calls and profile.method == "default":
+        said.append(
+            f"the calls of {calls} follow from one another in every interval, or are always as many: what a call costs beside "
+            "its time cannot be told for each of them, only the sum; their ranges say so"
+        )
+    return said
 
 
 def _on_full(profile: Profile) -> str:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 import numpy as np
 import polars as pl
 
+from engine.core import units
 from engine.core.incremental import Partials
 from engine.core.reading import Problem
 from engine.core.view import FILE, Context, FileInfo, Inputs, UnknownName
@@ -154,7 +155,7 @@ def _joined(files: list[File], target: str) -> Workload:
     reasons[np.abs(y) < TINY] = f"{target} is 0"
     reasons[~sound] = "a value is not finite, or too large for any time"
     return Workload(
-        ", ".join(file.label for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""),
+        units.named([file.label for file in files], 3),
         "wlr",
         tuple(ClassInfo(name) for name in names),
         metrics,

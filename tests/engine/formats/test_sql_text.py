@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.formats.sql_text import LABEL, fingerprint, label, verb
+from engine.formats.sql_text import LABEL, fingerprint, label, shape, verb
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,26 @@ def test_fingerprints(query: str, wanted: str) -> None:
     found = fingerprint(query)
     assert found.replace("- ?", "-?") == wanted
     assert fingerprint(found) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        (
+            'SELECT "users".* FROM "users" WHERE "users"."id" = 7',
+            'select "users".* from "users" where "users"."id" = ?',
+        ),
+        ("SELECT a #>> '{x}' FROM T WHERE b = 'C:\\' AND c = 'd'", "select a #>> ? from t where b = ? and c = ?"),
+        ("SELECT $q$it's$q$, $$a$$, E'x\\'y', 3 --c", "select ?, ?, ?, ?"),
+    ],
+)
+def test_fingerprints_of_postgresql(query: str, wanted: str) -> None:
+    assert fingerprint(query, postgres=True) == wanted
+    assert fingerprint(wanted, postgres=True) == wanted
+    kept, same, other = (
+        shape(each, postgres=True) for each in (query, query.replace("7", "8"), query.replace("users", "x"))
+    )
+    assert kept is None or kept == same != other
 
 
 def test_verbs() -> None:

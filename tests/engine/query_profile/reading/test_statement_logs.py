@@ -46,7 +46,7 @@ EVENTS = [
          [("select a", 1, 5, "s", "shop")]),
         ("a.log", "1767225601.500 [71] LOG:  duration: 5.0 ms  execute fetch from s/c: SELECT a\n", [("select a", 0, 5, "", "")]),
         ("a.csv", '2026-01-01 00:00:01.500 UTC,"s","shop",71,"h:3",6b,8,"SELECT",2025-12-31 22:22:56 UTC,5/0,0,LOG,00000,'
-         '"duration: 5 ms  statement: SELECT ""a""\nFROM t",,,,,,,,,"api"\n', [("select ? from t", 1, 5, "s", "shop")]),
+         '"duration: 5 ms  statement: SELECT ""a""\nFROM t",,,,,,,,,"api"\n', [("select \"a\" from t", 1, 5, "s", "shop")]),
         ("slow_log.CSV", engine_row("SELECT a\\n FROM `t` WHERE b = \\\"x\\\""),
          [("select a from `t` where b = ?", 1, 1500, "s", "one")]),
         ("slow_log.tsv", "start_time\tuser_host\tquery_time\tlock_time\tdb\tsql_text\n"
