@@ -1,11 +1,14 @@
-"""Collect rows of the ``host`` and ``snapshots`` tables: what the readers of each share."""
+"""Collect rows and problems: what the readers of the query profile share."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import math
+import re
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,8 @@ import polars as pl
 
 from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, not_utf8
 from engine.core.tables import Table
-from engine.formats.delimited import records
+from engine.formats import json_text
+from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.tables import HOST, SNAPSHOTS
 
@@ -27,43 +31,106 @@ LONGEST_S = 1e7
 """Longest stretch between two samples in seconds; beyond, the number is damaged."""
 
 
-class HostRows:
-    """Rows of the ``host`` table, collected column by column. ``host``, ``machine``, ``cores`` and ``series`` (by default the
+class Bad(ValueError):
+    """Why a record is left out: kind and reason of the problem."""
+
+
+class Rows:
+    """A source, and the problems of its lines: base of what collects rows."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Problem] = Problems()
+
+    def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
+        """Note a problem of the file."""
+        self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
+
+    @contextmanager
+    def attempt(
+        self, line: int | None, kind: str = "bad-number", words: str = "{}; the row is left out"
+    ) -> Iterator[None]:
+        """Turn an error within into a problem of ``line``, of ``kind`` and in ``words`` if it is not ``Bad``."""
+        try:
+            yield
+        except Bad as error:
+            kind, words = error.args
+            self.problem(kind, words, line)
+        except (*json_text.ERRORS, TypeError, LookupError, AttributeError, csv.Error) as error:
+            self.problem(kind, words.format(json_text.reason(error)), line)
+
+
+class Known(Document):
+    """A kind whose files begin with what ``known`` matches."""
+
+    known: re.Pattern[bytes]
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the begin of a file."""
+        return self.known.match(head) is not None
+
+
+class Headed(Document):
+    """A table with a header that has all ``columns`` (by default the ``marks``; alternatives with ``|``) and none ``without``."""
+
+    columns: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset({"calls"})
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the column names."""
+        fields = set(header_fields(head))
+        needed = (set(mark.split("|")) for mark in self.columns or self.marks)
+        return bool(fields) and all(fields & mark for mark in needed) and not fields & self.without
+
+
+class TableRows(Rows):
+    """Rows of a ``table`` that is read from a delimited file."""
+
+    def __init__(self, source: Source, table: Table) -> None:
+        super().__init__(source)
+        self.table = table
+        self.columns: dict[str, list[Any]] = {name: [] for name in table.schema}
+
+    def records(self, data: bytes, final: bool) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield line number and fields of each row of a delimited file."""
+        self.problems += not_utf8(self.source.path, data)
+        yield from ((line, row) for line, row in records(self.source, data, self.problems, final) if row is not None)
+
+    def add(self, *row: Any) -> None:
+        """Add a row: a value for each column of the table."""
+        for column, item in zip(self.columns.values(), row, strict=True):
+            column.append(item)
+
+    def reading(self) -> Reading:
+        """Return the rows as a reading of a whole file."""
+        return Reading(rows={self.table.name: self.columns}, problems=self.problems)
+
+
+class HostRows(TableRows):
+    """Rows of the ``host`` table. ``host``, ``machine``, ``cores`` and ``series`` (by default the
     file's name without its moment) apply to the rows that are added next."""
 
     def __init__(self, source: Source, kind: str, *, cores: float | None = None) -> None:
-        self.source = source
+        super().__init__(source, HOST)
         self.kind = kind
         self.host = ""
         self.machine: str | None = None
         self.cores = cores
         self.series = name_stem(source.name)
-        self.columns: dict[str, list[Any]] = {name: [] for name in HOST.schema}
-        self.problems: list[Problem] = Problems()
 
-    def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
+    def used(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
         """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
         host, series = clean(self.host), clean(self.series)
-        row = (self.kind, host, series, at_ms, seconds, self.cores, clean(name, 200), value, self.machine)
-        for column, item in zip(self.columns.values(), row, strict=True):
-            column.append(item)
+        self.add(self.kind, host, series, at_ms, seconds, self.cores, clean(name, 200), value, self.machine)
 
     def states(self, at_ms: int, values: Sequence[float | None], seconds: float | None = None) -> None:
         """Add a value for each of ``STATES``; None where a state is unknown."""
         for name, value in zip(STATES, values, strict=True):
             if value is not None:
-                self.add(at_ms, name, value, seconds)
-
-    def problem(self, kind: str, reason: str, line: int | None = None) -> None:
-        """Note a problem of the file."""
-        self.problems.append(Problem.at(self.source.path, kind, reason, line=line))
-
-    def reading(self) -> Reading:
-        """Return the rows as a reading of a whole file."""
-        return Reading(rows={"host": self.columns}, problems=self.problems)
+                self.used(at_ms, name, value, seconds)
 
 
-class HostKind(Document):
+class HostKind(Known):
     """Base of the file kinds that give rows of the ``host`` table."""
 
     tables: tuple[Table, ...] = (HOST,)
@@ -129,7 +196,7 @@ HIDDEN = "<insufficient privilege>"
 """What pg_stat_statements shows instead of a statement that the asking role may not see."""
 
 
-class SnapshotRows:
+class SnapshotRows(Rows):
     """Rows of the ``snapshots`` table, collected column by column.
 
     Without a time of their own, snapshots one after another are told apart by a key that comes again (``_is_twin`` knows the
@@ -139,7 +206,7 @@ class SnapshotRows:
     """
 
     def __init__(self, source: Source, system: str) -> None:
-        self.source = source
+        super().__init__(source)
         self.system = system
         self.part = 0
         self.queryids: list[str] = []
@@ -149,16 +216,11 @@ class SnapshotRows:
         self._cleaned: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
-        self.problems: list[Problem] = Problems()
         self.moment: tuple[str, int | None] = ("", None)
         self.timed: str | None = None
         """Name of the time column, where there is one."""
         self._named_ms = name_instant_ms(source.name)
         self._first = self._last = ("", "")
-
-    def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
-        """Note a problem of the file."""
-        self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
 
     def records(self, data: bytes, final: bool) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield line number and fields of each row of a delimited file; a repeated header starts the next snapshot."""

@@ -14,11 +14,12 @@ import msgspec
 
 from engine.core.reading import Problem, Reading, Source, decode, not_utf8, whole_lines
 from engine.formats import json_text
-from engine.formats.delimited import header_fields, records
+from engine.formats.delimited import header_fields
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.query_profile.reading.collected_rows import (
     LONGEST_S,
     TIME_COLUMNS,
+    Bad,
     HostKind,
     HostRows,
     finite,
@@ -29,7 +30,6 @@ TICK_US = 10_000
 """Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""
 
 _NUMBER = re.compile(r"[-_.]?\d+")
-_PID = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
 
 
 class CumulativeCsv(HostKind):
@@ -49,28 +49,25 @@ class CumulativeCsv(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every microsecond column as a cumulative series."""
         rows = HostRows(source, "process")
-        rows.problems += not_utf8(source.path, data)
-        last: int | None = None
-        for line, row in records(source, data, rows.problems, final):
-            if row is None:
-                continue
-            timed, *names = row
-            at_ms = instant_ms(row[timed])
-            if at_ms is None:
-                rows.problem("bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line)
-                continue
-            if last is not None and at_ms <= last:
-                rows.problem("clock-backwards", "the time does not grow; the row is left out", line)
-                continue
-            try:
+        last = None
+        for line, row in rows.records(data, final):
+            with rows.attempt(line):
+                timed, *names = row
+                at_ms = later(instant_ms(row[timed]), last, f"{row[timed][:40]!r} is no time; the row is left out")
                 numbers = {name: non_negative(row[name]) for name in names if name.endswith("_us")}
-            except ValueError as error:
-                rows.problem("bad-number", f"{error}; the row is left out", line)
-                continue
-            last = at_ms
-            for name, value in numbers.items():
-                rows.add(at_ms, name, value)
+                last = at_ms
+                for name, value in numbers.items():
+                    rows.used(at_ms, name, value)
         return rows.reading()
+
+
+def later(at_ms: int | None, last: int | None, no_time: str, what: str = "row") -> int:
+    """Return a moment that is later than the ``last`` one. Raises Bad, with the words ``no_time`` without a moment."""
+    if at_ms is None:
+        raise Bad("bad-time", no_time)
+    if last is not None and at_ms <= last:
+        raise Bad("clock-backwards", f"the time does not grow; the {what} is left out")
+    return at_ms
 
 
 class ProcStat(HostKind):
@@ -78,10 +75,7 @@ class ProcStat(HostKind):
 
     id = "proc-stat"
     title = "copies of /proc/stat"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the line of all CPUs at the beginning."""
-        return re.match(rb"cpu +\d+ \d+ \d+ \d+", head) is not None
+    known = re.compile(rb"cpu +\d+ \d+ \d+ \d+")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the counters of all CPUs (user time includes guest time already)."""
@@ -92,17 +86,13 @@ class ProcStat(HostKind):
         for number, line in enumerate(lines, 1):
             if not line.startswith("cpu "):
                 continue
-            try:
+            with rows.attempt(number, words="{}; the file is left out"):
                 ticks = [finite(field) for field in line.split()[1:]]
                 if len(ticks) < 4 or min(ticks) < 0:
                     raise ValueError("fewer than four counters, or a negative one")
-            except ValueError as error:
-                rows.problem("bad-number", f"{error}; the file is left out", number)
-                break
-            ticks += [0.0] * (8 - len(ticks))
-            user, nice, system, idle, iowait, irq, soft, steal = ticks[:8]
-            states = (user + nice, system + irq + soft, iowait, idle, steal)
-            rows.states(at_ms, [value * TICK_US for value in states])
+                user, nice, system, idle, iowait, irq, soft, steal = [*ticks, 0.0, 0.0, 0.0, 0.0][:8]
+                states = (user + nice, system + irq + soft, iowait, idle, steal)
+                rows.states(at_ms, [value * TICK_US for value in states])
             break
         return rows.reading()
 
@@ -112,10 +102,7 @@ class PidStat(HostKind):
 
     id = "pid-stat"
     title = "copies of /proc/PID/stat"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise a process number, a name in parentheses, a state letter and numbers."""
-        return _PID.match(head) is not None
+    known = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Sum the processes of the file. The number of a single process is removed from the series' name: a server consists of
@@ -126,23 +113,19 @@ class PidStat(HostKind):
         for number, line in enumerate(decode(data).split("\n"), 1):
             if not line.strip():
                 continue
-            fields = line.rpartition(")")[2].split()
-            try:
+            with rows.attempt(number, "bad-record", "no /proc/PID/stat line: {}"):
                 # fields after the name start at 3; 14-17 are utime, stime, cutime, cstime
-                utime, stime, cutime, cstime = (finite(field) for field in fields[11:15])
-            except ValueError as error:
-                rows.problem("bad-record", f"no /proc/PID/stat line: {error}", number)
-                continue
-            user += utime + cutime
-            system += stime + cstime
-            processes.append(line.split(" ", 1)[0])
+                utime, stime, cutime, cstime = (finite(field) for field in line.rpartition(")")[2].split()[11:15])
+                user += utime + cutime
+                system += stime + cstime
+                processes.append(line.split(" ", 1)[0])
         if len(processes) == 1:
             alone = processes[0]
             rows.series = _NUMBER.sub(lambda found: "" if found[0].lstrip("-_.") == alone else found[0], rows.series)
         if processes:
             at_ms = name_instant_ms(source.name) or source.mtime_ms
-            rows.add(at_ms, "user_us", user * TICK_US)
-            rows.add(at_ms, "system_us", system * TICK_US)
+            rows.used(at_ms, "user_us", user * TICK_US)
+            rows.used(at_ms, "system_us", system * TICK_US)
         return rows.reading()
 
 
@@ -158,16 +141,13 @@ class Vmstat(HostKind):
     id = "vmstat"
     title = "vmstat -t"
     marks = ("procs ", "us sy id wa", "timestamp")
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise its two header lines, with a time column."""
-        return head.startswith(b"procs ") and b" us sy id wa" in head and b"timestamp" in head
+    known = re.compile(rb"\Aprocs (?=.* us sy id wa)(?=.*timestamp)", re.DOTALL)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read percent of all CPUs in the stretch before each row."""
         rows = HostRows(source, "vmstat")
         names: list[str] = []
-        last: int | None = None
+        last = None
         offset = 0.0
         for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), 1):
             fields = line.split()
@@ -178,25 +158,17 @@ class Vmstat(HostKind):
                 zone = fields[-1]
                 offset = float(zone) / 100 if re.fullmatch(r"[+-]\d{4}", zone) else 0.0
                 continue
-            stamp = _VMSTAT_TIME.search(line)
-            at_ms = instant_ms(f"{stamp.group(1)} {stamp.group(2)}") if stamp else None
-            if not names or at_ms is None or len(fields) < len(names):
-                rows.problem("bad-record", "no vmstat row with a time; it is left out", number)
-                continue
-            at_ms -= round(offset * 3_600_000)
-            if last is None:
+            with rows.attempt(number):
+                stamp = _VMSTAT_TIME.search(line)
+                at_ms = instant_ms(f"{stamp.group(1)} {stamp.group(2)}") if stamp else None
+                if not names or at_ms is None or len(fields) < len(names):
+                    raise Bad("bad-record", "no vmstat row with a time; it is left out")
+                at_ms = later(at_ms - round(offset * 3_600_000), last, "")
+                if last is not None:
+                    row = {name: non_negative(value) for name, value in zip(names[:-1], fields, strict=False)}
+                    states = [row.get(name) for name in ("us", "sy", "wa", "id", "st")]
+                    rows.states(at_ms, states, (at_ms - last) / 1000)
                 last = at_ms
-                continue
-            if at_ms <= last:
-                rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
-                continue
-            try:
-                row = {name: non_negative(value) for name, value in zip(names[:-1], fields, strict=False)}
-            except ValueError as error:
-                rows.problem("bad-number", f"{error}; the row is left out", number)
-                continue
-            rows.states(at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], (at_ms - last) / 1000)
-            last = at_ms
         return rows.reading()
 
 
@@ -205,10 +177,7 @@ class Sysstat(HostKind):
 
     id = "sysstat-json"
     title = "mpstat -o JSON, sadf -j"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise JSON of sysstat with CPU load."""
-        return head.lstrip()[:1] == b"{" and b'"sysstat"' in head and b'"hosts"' in head
+    known = re.compile(rb'\A\s*+\{(?=.*"sysstat")(?=.*"hosts")', re.DOTALL)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read percent of all CPUs in the stretch before each sample."""
@@ -244,52 +213,35 @@ class Sysstat(HostKind):
         day = 0
         before: int | None = None
         for sample in samples:
-            if not isinstance(sample, dict):
-                rows.problem("bad-record", "a sample that is no object")
-                continue
-            stamp = sample.get("timestamp")
-            interval: float | None = None
-            tool = "sadf" if isinstance(stamp, dict) else "mpstat"
-            if isinstance(stamp, dict):
-                at_ms = sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
-                length = stamp.get("interval")
-                interval = float(length) if isinstance(length, int | float) and 0 < length < LONGEST_S else None
-            else:
-                at_ms = sysstat_ms(date, str(stamp))
-                if at_ms is not None:
+            with rows.attempt(None, words="{}; the sample is left out"):
+                if not isinstance(sample, dict):
+                    raise Bad("bad-record", "a sample that is no object")
+                stamp = sample.get("timestamp")
+                interval: float | None = None
+                tool = "sadf" if isinstance(stamp, dict) else "mpstat"
+                if isinstance(stamp, dict):
+                    at_ms = sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
+                    length = stamp.get("interval")
+                    interval = float(length) if isinstance(length, int | float) and 0 < length < LONGEST_S else None
+                elif (at_ms := sysstat_ms(date, str(stamp))) is not None:
                     # local time without a date seems to go back by almost a day at midnight
+                    day += before is not None and before - at_ms - day * _DAY > _DAY // 2
                     at_ms += day * _DAY
-                    if before is not None and before - at_ms > _DAY // 2:
-                        day += 1
-                        at_ms += _DAY
-            if at_ms is None:
-                rows.problem("bad-time", f"sample without a time: {str(stamp)[:60]}")
-                continue
-            if before is not None and at_ms <= before:
-                rows.problem("clock-backwards", "the time does not grow; the sample is left out")
-                continue
-            load = sample.get("cpu-load") or sample.get("cpu-load-all")
-            every = next(
-                (c for c in load if isinstance(c, dict) and str(c.get("cpu")) in ("all", "-1")), None
-            ) if isinstance(load, list) else None  # fmt: skip
-            if every is None:
-                rows.problem("bad-record", "a sample without the load of all CPUs")
-                continue
-            try:
+                at_ms = later(at_ms, before, f"sample without a time: {str(stamp)[:60]}", "sample")
+                load = sample.get("cpu-load") or sample.get("cpu-load-all")
+                loads = [each for each in load if isinstance(each, dict)] if isinstance(load, list) else []
+                every = next((each for each in loads if str(each.get("cpu")) in ("all", "-1")), None)
+                if every is None:
+                    raise Bad("bad-record", "a sample without the load of all CPUs")
                 value = {name: non_negative(item) for name, item in every.items() if name != "cpu"}
-            except (ValueError, TypeError) as error:
-                rows.problem("bad-number", f"{error}; the sample is left out")
-                continue
-            before = at_ms
-            moments.append((at_ms, tool, interval, value))
+                before = at_ms
+                moments.append((at_ms, tool, interval, value))
         steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
         usual = steps[len(steps) // 2] / 1000 if steps else None
         for index, (at_ms, tool, interval, value) in enumerate(moments):
-            seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
-            if not seconds:
-                continue
             rows.kind = tool
-            rows.states(at_ms, _sysstat_states(value), seconds)
+            if seconds := interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual):
+                rows.states(at_ms, _sysstat_states(value), seconds)
 
 
 class SadfCsv(HostKind):
@@ -298,11 +250,7 @@ class SadfCsv(HostKind):
     id = "sadf-d"
     title = "sadf -d"
     marks = ("# hostname;interval;timestamp", "%user")
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise its header."""
-        first = head.split(b"\n", 1)[0]
-        return first.startswith(b"# hostname;interval;timestamp") and b"%user" in first.replace(b"%usr", b"%user")
+    known = re.compile(rb"# hostname;interval;timestamp[^\n]*%use?r")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read percent of all CPUs in the stretch before each line."""
@@ -314,37 +262,25 @@ class SadfCsv(HostKind):
             line = line.rstrip("\r")
             if line.startswith("#"):
                 names = line.lstrip("# ").split(";")
-                continue
-            if not line:
+            if line.startswith("#") or not line or "LINUX-RESTART" in line:
                 continue
             fields = line.split(";")
             row = dict(zip(names, fields, strict=False))
-            if len(fields) != len(names):
-                if "LINUX-RESTART" not in line:
-                    rows.problem("ragged-row", f"{len(fields)} fields where the header has {len(names)}", number)
-                continue
-            if row.get("CPU", "-1") not in ("-1", "all"):
-                cpus.setdefault(row.get("hostname", ""), set()).add(row["CPU"])
-                continue
-            at_ms = instant_ms(row.get("timestamp", ""))
-            if at_ms is None:
-                rows.problem("bad-time", f"{row.get('timestamp', '')[:40]!r} is no time", number)
-                continue
             host = row.get("hostname", "")
-            if host in last and at_ms <= last[host]:
-                rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
-                continue
-            try:
+            with rows.attempt(number):
+                if len(fields) != len(names):
+                    raise Bad("ragged-row", f"{len(fields)} fields where the header has {len(names)}")
+                if row.get("CPU", "-1") not in ("-1", "all"):
+                    cpus.setdefault(host, set()).add(row["CPU"])
+                    continue
+                stamp = row.get("timestamp", "")
+                at_ms = later(instant_ms(stamp), last.get(host), f"{stamp[:40]!r} is no time")
                 seconds = finite(row["interval"])
                 value = {name[1:]: non_negative(text) for name, text in row.items() if name.startswith("%")}
-            except (ValueError, KeyError) as error:
-                rows.problem("bad-number", f"{error}; the row is left out", number)
-                continue
-            if not 0 < seconds < LONGEST_S:
-                continue
-            last[host] = at_ms
-            rows.host = host
-            rows.states(at_ms, _sysstat_states(value), seconds)
+                if 0 < seconds < LONGEST_S:
+                    last[host] = at_ms
+                    rows.host = host
+                    rows.states(at_ms, _sysstat_states(value), seconds)
         # lines of single CPUs (-P ALL) give the number of cores
         rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
         return rows.reading()
@@ -355,10 +291,7 @@ class DockerStats(HostKind):
 
     id = "docker-stats"
     title = "docker stats (JSON lines)"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise JSON with a container and its CPU percentage."""
-        return b'"CPUPerc"' in head and (b'"Container"' in head or b'"Name"' in head)
+    known = re.compile(rb'\A(?=.*"CPUPerc")(?=.*"(?:Container|Name)")', re.DOTALL)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one sample per container; it covers the time since the sample before."""
@@ -369,14 +302,11 @@ class DockerStats(HostKind):
             text = _ESCAPES.sub("", line).strip()
             if not text:
                 continue
-            try:
+            with rows.attempt(number, "bad-record", "no line of docker stats: {}"):
                 container = msgspec.json.decode(text)
                 percent = non_negative(str(container["CPUPerc"]).removesuffix("%"))
                 rows.host = str(container.get("Name") or container.get("Container") or "")
-            except (*json_text.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
-                rows.problem("bad-record", f"no line of docker stats: {json_text.reason(error)}", number)
-                continue
-            rows.add(at_ms, "cpu_us", percent, 0.0)
+                rows.used(at_ms, "cpu_us", percent, 0.0)
         return rows.reading()
 
 

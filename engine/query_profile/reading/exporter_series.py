@@ -287,7 +287,7 @@ def _container_rows(series: pl.DataFrame, file: SeriesFile, source: Source, prob
     used = points.filter(pl.col("metric") == _CONTAINER).group_by("pod", "at_ms").agg(pl.col("value").sum())
     for pod, moment, seconds in used.sort("pod", "at_ms").iter_rows():
         rows.host, rows.cores = prometheus.host_of(pod), cores[pod] if cores[pod] > 0 else None
-        rows.add(moment, "cpu_us", seconds * _S)
+        rows.used(moment, "cpu_us", seconds * _S)
     return pl.DataFrame(rows.columns, schema=HOST.schema)
 
 

@@ -17,7 +17,7 @@ from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.query_profile.reading.collected_rows import SnapshotRows, class_key, finite
+from engine.query_profile.reading.collected_rows import STEM, Headed, Rows, SnapshotRows, class_key, finite
 from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
@@ -37,17 +37,13 @@ COUNTERS = (
 """Columns that can only grow."""
 
 
-class MysqlDigest(Document):
+class MysqlDigest(Headed):
     """``SELECT * FROM performance_schema.events_statements_summary_by_digest``, one snapshot per file or several."""
 
     id = "mysql-digest"
     title = "MySQL or MariaDB statement digests (TSV or CSV)"
     marks = ("digest", "count_star", "sum_timer_wait")
     tables: tuple[Table, ...] = (SNAPSHOTS,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise its column names."""
-        return {"digest", "count_star", "sum_timer_wait"} <= set(header_fields(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; picoseconds become microseconds."""
@@ -88,6 +84,8 @@ _CARRIED = re.compile(
 """A header line behind what carries the log writes before a record, or each of its lines: a moment, with the name of the stream
 (CloudWatch) or of host and program (syslog, journal) around it."""
 _BEGUN = re.compile(rb"(?m)^(?:[^#\n'\"{]{0,200}(?:\d[:.\d]{4}|\|)[^#\n'\"{]{0,200}[ \t])?# (?:Query_time|User@Host): ")
+_FIELD = re.compile(r"(?<!\S)([A-Za-z_]+):(?:\s*+(?![A-Za-z_]+:(?:\s|\Z))(\S+))?")
+"""A pair ``Name: value`` of a comment; the next name may follow a name without a value."""
 _NUMBER = re.compile(r"\d[\d:.]*")
 _FINE = re.compile(r":\d\d\.\d{3}(\d{3})")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
@@ -141,16 +139,12 @@ class SlowLog(Log):
         """Read new complete statements, summed per second and class."""
         state = {**_NEW_LOG, **(state or {})}
         rows = Statements(source, self.id, sessions=state.get("sessions"))
-        lines = data.split(b"\n")
-        tail = lines.pop()
-        if final and tail:
-            lines.append(tail)
+        *lines, tail = data.split(b"\n")
         start = position = 0
         carrier: list[str] = []
         event: _Event | None = None
         begun: dict[str, Any] = dict(state)  # before the statement that is still open
-        number = begun_line = state["line"]
-        for raw in lines:
+        for raw in [*lines, tail] if final and tail else lines:
             text = decode(raw.rstrip(b"\r"))
             if "# " in text[1:] and text[0] != "#" and (found := _CARRIED.match(text)):
                 text, carrier = text[found.end(1) :], _blanked(found[1].split())
@@ -163,56 +157,44 @@ class SlowLog(Log):
             if event is not None and ("Query_time" in event.fields or body) and (begins or _is_banner(text)):
                 self._close(event, state, rows)
                 event = None
-                start, begun, begun_line = position, dict(state), number
-            if event is None:
-                if position == start:
-                    begun, begun_line = dict(state), number
-                if text.startswith("# "):
-                    event = _Event(number)
+                start, begun = position, dict(state)
+            if event is None and text.startswith("# "):
+                event = _Event(state["line"])
             if event is not None:
                 self._line(text, event, state)
             position += len(raw) + 1
-            number += 1
+            state["line"] += 1
         if event is not None and final:
             self._close(event, state, rows)
-            event = None
-        if event is None:
-            start, begun, begun_line = min(position, len(data)), state, number
-        return rows.put(Reading(consumed=start, state={**begun, "line": begun_line, "sessions": rows.carried()}))
+        if event is None or final:
+            start, begun = min(position, len(data)), state
+        return rows.put(Reading(consumed=start, state={**begun, "sessions": rows.carried()}))
 
     @staticmethod
     def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
         """Add a line to the open statement; user, database and time also apply to later statements."""
         if text.startswith("# administrator command:"):
             event.command = text[2:].rstrip(";")
-            return
-        if text.startswith("#") and not event.sql:
-            time = _TIME.match(text)
-            if time:
-                iso = instant_ms(time.group(1))
+        elif text.startswith("#") and not event.sql:
+            if time := _TIME.match(text):
+                iso = instant_ms(time[1])
                 state["local"] = iso is None
-                state["time_ms"] = old_mysql_ms(time.group(1)) if iso is None else iso
-                state["fine"] = _fine(time.group(1))
+                state["time_ms"] = old_mysql_ms(time[1]) if iso is None else iso
+                state["fine"] = _fine(time[1])
                 text = text[time.end() :].strip()
-                if not text:
-                    return
             user = _user(text)
             if user is not None:
                 state["user"] = user
                 if " Id:" in text:
                     event.fields.setdefault("Thread_id", text.rpartition("Id:")[2].strip())
-                return
-            _add_fields(text, event.fields)
-            return
-        stamp = _STAMP.match(text)
-        if stamp and not event.sql and event.stamp_ms is None and int(stamp.group(1)) <= LAST_S:
-            event.stamp_ms = int(stamp.group(1)) * 1000
-            return
-        use = _USE.match(text)
-        if use and not event.sql:
-            state["db"] = use.group(1).strip()
-            return
-        if text.strip() and len(event.sql) < MOST_LINES:
+            else:
+                for name, value in _FIELD.findall(text):
+                    event.fields.setdefault(name, value)
+        elif not event.sql and event.stamp_ms is None and (stamp := _STAMP.match(text)) and int(stamp[1]) <= LAST_S:
+            event.stamp_ms = int(stamp[1]) * 1000
+        elif not event.sql and (use := _USE.match(text)):
+            state["db"] = use[1].strip()
+        elif text.strip() and len(event.sql) < MOST_LINES:
             event.sql.append(text)
 
     @staticmethod
@@ -223,34 +205,29 @@ class SlowLog(Log):
                 reason = "a statement without Query_time (the log begins inside it?); it is left out"
                 rows.problem("bad-record", reason, event.line)
             return
-        try:
+        with rows.attempt(event.line, words="{}; the statement is left out"):
             seconds = float(fields["Query_time"])
             lock = float(fields.get("Lock_time") or 0)
             sent = finite(fields.get("Rows_sent") or 0) + finite(fields.get("Rows_affected") or 0)
             rate = float(fields.get("Log_slow_rate_limit") or 1)
             if not (0 <= seconds < LONGEST and 0 <= lock < LONGEST and 1 <= rate < LONGEST):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
-        except ValueError as error:
-            rows.problem("bad-number", f"{error}; the statement is left out", event.line)
-            return
-        below_ms, grain_ms = state["fine"] if state["time_ms"] is not None and not state["local"] else (0.0, math.inf)
-        end_ms = _end_ms(event, state)
-        owner = (state["user"], fields.get("Schema", state["db"]))
-        failed = float(fields.get("Last_errno", "0") not in ("0", ""))
-        text = " ".join(event.sql) or event.command
-        rows.add(
-            None if end_ms is None else end_ms + below_ms,
-            seconds,
-            text,
-            owner,
-            rows=sent,
-            errors=failed,
-            lock_s=lock,
-            rate=rate,
-            session=fields.get("Thread_id", ""),
-            marked="Stored_routine" in fields,
-            grain_ms=grain_ms,
-        )
+            told = state["time_ms"] is not None and not state["local"]
+            below_ms, grain_ms = state["fine"] if told else (0.0, math.inf)
+            end_ms = _end_ms(event, state)
+            rows.add(
+                None if end_ms is None else end_ms + below_ms,
+                seconds,
+                " ".join(event.sql) or event.command,
+                (state["user"], fields.get("Schema", state["db"])),
+                rows=sent,
+                errors=float(fields.get("Last_errno", "0") not in ("0", "")),
+                lock_s=lock,
+                rate=rate,
+                session=fields.get("Thread_id", ""),
+                marked="Stored_routine" in fields,
+                grain_ms=grain_ms,
+            )
 
 
 def _fine(moment: str) -> tuple[float, float]:
@@ -305,26 +282,21 @@ class SlowTable(Document):
         for line, row in found:
             if row is None:
                 continue
-            try:
-                begin, seconds, lock = (
-                    instant_ms(row["start_time"]),
-                    _clock(row["query_time"]),
-                    _clock(row.get("lock_time") or "0:00:00"),
-                )
+            with statements.attempt(line, "bad-record", "no row of mysql.slow_log ({}); it is left out"):
+                begin = instant_ms(row["start_time"])
+                seconds = _clock(row["query_time"])
+                lock = _clock(row.get("lock_time") or "0:00:00")
                 sent = finite(row.get("rows_sent") or 0) + finite(row.get("rows_affected") or 0)
                 text = row["sql_text"]
                 text = decode(bytes.fromhex(text[2:])) if re.match(r"0x[0-9A-Fa-f]{8}", text) else text
-            except (ValueError, KeyError) as error:
-                statements.problem("bad-record", f"no row of mysql.slow_log ({error}); it is left out", line)
-                continue
-            below_ms, grain_ms = _fine(row["start_time"])
-            end_ms = None if begin is None else begin + below_ms + seconds * 1000
-            owner = (
-                _user(f"# User@Host: {row.get('user_host', '')}") or "",
-                "" if row.get("db") == "NULL" else row.get("db", ""),
-            )
-            session = row.get("thread_id", "")
-            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock, session=session, grain_ms=grain_ms)
+                below_ms, grain_ms = _fine(row["start_time"])
+                end_ms = None if begin is None else begin + below_ms + seconds * 1000
+                owner = (
+                    _user(f"# User@Host: {row.get('user_host', '')}") or "",
+                    "" if row.get("db") == "NULL" else row.get("db", ""),
+                )
+                session = row.get("thread_id", "")
+                statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock, session=session, grain_ms=grain_ms)
         return statements.put(Reading())
 
 
@@ -396,24 +368,6 @@ def _user(text: str) -> str | None:
     return (inside or shown).strip() if at else None
 
 
-def _add_fields(text: str, fields: dict[str, str]) -> None:
-    """Add the pairs ``Name: value`` of a comment; the first value of a name counts."""
-    name = ""
-    for word in text.lstrip("# ").split():
-        begin, colon, value = word.partition(":")
-        if name and (value or not colon):
-            fields.setdefault(name, word)
-            name = ""
-        elif colon and begin.isascii() and begin.replace("_", "").isalpha():
-            if name:
-                fields.setdefault(name, "")
-            name = "" if value else begin
-            if value:
-                fields.setdefault(begin, value)
-    if name:
-        fields.setdefault(name, "")
-
-
 class PtQueryDigest(Document):
     """Classes with sums over one stretch of time (numbers are strings, times in seconds)."""
 
@@ -438,53 +392,40 @@ class PtQueryDigest(Document):
         if not isinstance(classes, list):
             problem = Problem.at(source.path, "bad-json", "no pt-query-digest answer: it has no list of classes")
             return Reading(problems=[problem], complete=False)
-        reading = Reading()
-        reading.problems += document.problems
+        found = Rows(source)
+        found.problems += document.problems
         rows: list[dict[str, Any]] = []
         stamps: list[int] = []
         for number, item in enumerate(classes, 1):
             if item is None and document.bad:
                 continue
-            try:
+            with found.attempt(None, "bad-record", f"class {number}: {{}}; it is left out"):
                 metrics = item["metrics"]
                 time_us = _sum(metrics, "Query_time") * 1e6
                 calls = finite(item["query_count"])
                 if calls < 0 or time_us < 0:
                     raise ValueError("a count or time that is negative")
-                rows_sent = _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0)
-                lock_us = _sum(metrics, "Lock_time", 0.0) * 1e6
-                for name in ("ts_min", "ts_max"):
-                    text = str(item.get(name, ""))
-                    moments = (instant_ms(text), old_mysql_ms(text))
-                    stamps += [moment for moment in moments if moment is not None][:1]
                 checksum = str(item.get("checksum", "")) or str(item["fingerprint"])[:64]
-                user = str((metrics.get("user") or {}).get("value", ""))
-                database = str((metrics.get("db") or {}).get("value", ""))
-                query = str(item.get("fingerprint", ""))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                reading.problems.append(
-                    Problem.at(source.path, "bad-record", f"class {number}: {error}; it is left out")
-                )
-                continue
-            rows.append(
-                {
-                    "series": "~" + clean(name_stem(source.name)),
+                row = {
+                    "series": STEM + clean(name_stem(source.name)),
                     "key": clean(checksum),
                     "queryid": clean(checksum),
-                    "query": clean(query),
-                    "user": clean(user),
-                    "database": clean(database),
-                    "system": "pt-query-digest",
+                    "query": clean(str(item.get("fingerprint", ""))),
+                    "user": clean(str((metrics.get("user") or {}).get("value", ""))),
+                    "database": clean(str((metrics.get("db") or {}).get("value", ""))),
+                    "system": self.id,
                     "calls": calls,
                     "time_us": time_us,
-                    "rows": rows_sent,
-                    "lock_us": lock_us,
+                    "rows": _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0),
+                    "lock_us": _sum(metrics, "Lock_time", 0.0) * 1e6,
                 }
-            )
+                for text in (str(item.get(name, "")) for name in ("ts_min", "ts_max")):
+                    stamps += [each for each in (instant_ms(text), old_mysql_ms(text)) if each is not None][:1]
+                rows.append(row)
         span = {"start_ms": min(stamps), "end_ms": max(stamps) + 1000} if stamps else {}
         names = [*rows[0], *span] if rows else []
-        reading.rows["interval_classes"] = {name: [span.get(name, row.get(name)) for row in rows] for name in names}
-        return reading
+        columns = {name: [span.get(name, row.get(name)) for row in rows] for name in names}
+        return Reading(rows={"interval_classes": columns}, problems=found.problems)
 
 
 def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> float:

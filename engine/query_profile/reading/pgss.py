@@ -15,17 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, not_utf8
+from engine.core.reading import Document, Reading, Source, clean
 from engine.core.tables import Table
 from engine.formats import json_text
-from engine.formats.delimited import header_fields, records
+from engine.formats.delimited import header_fields
 from engine.formats.sql_text import fingerprint
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.reading.collected_rows import (
     HIDDEN,
     STEM,
     TIME_COLUMNS,
+    Bad,
+    Headed,
+    Known,
     SnapshotRows,
+    TableRows,
     class_key,
     number,
     text_key,
@@ -63,6 +67,10 @@ _NOT_TOLD = (
 )
 
 
+def _false(value: Any) -> bool:
+    return str(value).lower() in ("f", "false", "0")
+
+
 class _Pgss(Document):
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
@@ -85,7 +93,7 @@ class _Pgss(Document):
             identity = str(row.get("md5") or "") or text_key(query)
         user = str(row.get("usename") or row.get("rolname") or row.get("user") or row.get("userid") or "")
         database = str(row.get("datname") or row.get("database") or row.get("dbid") or "")
-        nested = str(row.get("toplevel", "t")).lower() in ("f", "false", "0")
+        nested = _false(row.get("toplevel"))
         owner = (str(row.get("userid", user)), str(row.get("dbid", database)))
         rows.add(
             row,
@@ -115,18 +123,13 @@ def _own_cpu(row: dict[str, Any]) -> float | None:
     return None if math.isnan(cpu) else cpu
 
 
-class PgssCsv(_Pgss):
+class PgssCsv(Headed, _Pgss):
     """``COPY (SELECT * FROM pg_stat_statements) TO ... CSV HEADER``, one snapshot per file or several one after another."""
 
     id = "pgss-csv"
     title = "pg_stat_statements snapshots (CSV)"
     marks = ("calls", "total_exec_time|total_time", "queryid|query")
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the column names of any extension version."""
-        fields = set(header_fields(head))
-        timed = bool(fields & {"total_time", "total_exec_time"})
-        return "calls" in fields and timed and bool(fields & {"queryid", "query"}) and "bucket_start_time" not in fields
+    without = frozenset({"bucket_start_time"})
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return what Performance Insights (``aws pi``, or its metrics in CloudWatch) does not tell, and what does."""
@@ -149,21 +152,12 @@ class PgssCsv(_Pgss):
         return rows
 
 
-class PgssJson(_Pgss):
+class PgssJson(Known, _Pgss):
     """Snapshots as JSON: postgres-checkup's files, arrays of rows, or one row object per line."""
 
     id = "pgss-json"
     title = "pg_stat_statements snapshots (JSON)"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise JSON whose beginning has the view's columns."""
-        start = head.lstrip()[:1]
-        return (
-            start in (b"{", b"[")
-            and b'"calls"' in head
-            and (b'"total_time"' in head or b'"total_exec_time"' in head)
-            and b'"diff_' not in head
-        )
+    known = re.compile(rb'\A\s*+[{[](?=.*"calls")(?=.*"total_(?:exec_)?time")(?!.*"diff_)', re.DOTALL)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; ids that a JSON tool rounded do not identify classes."""
@@ -203,41 +197,26 @@ def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[
     return items, moment
 
 
-class PgssInfo(Document):
+class PgssInfo(Headed):
     """``pg_stat_statements_info`` with a time in front: evictions and resets."""
 
     id = "pgss-info"
     title = "pg_stat_statements_info (CSV)"
     tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise its two columns."""
-        fields = set(header_fields(head))
-        return {"dealloc", "stats_reset"} <= fields and "calls" not in fields
+    columns = ("dealloc", "stats_reset")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per query of the view."""
-        reading = Reading()
-        reading.problems += not_utf8(source.path, data)
-        columns: dict[str, list[Any]] = {"at_ms": [], "dealloc": [], "reset_ms": []}
-        for line, row in records(source, data, reading.problems, final):
-            if row is None:
-                continue
-            timed = time_column(row)
-            at_ms = instant_ms(row[timed]) if timed else name_instant_ms(source.name) or source.mtime_ms
-            try:
+        rows = TableRows(source, SNAPSHOT_INFO)
+        for line, row in rows.records(data, final):
+            with rows.attempt(line, words="{}"):
+                timed = time_column(row)
+                at_ms = instant_ms(row[timed]) if timed else name_instant_ms(source.name) or source.mtime_ms
                 dealloc = number(row.get("dealloc"))
-            except ValueError as error:
-                reading.problems.append(Problem.at(source.path, "bad-number", str(error), line=line))
-                continue
-            if at_ms is None:
-                reading.problems.append(Problem.at(source.path, "bad-time", "no time in this row", line=line))
-                continue
-            columns["at_ms"].append(at_ms)
-            columns["dealloc"].append(None if math.isnan(dealloc) else dealloc)
-            columns["reset_ms"].append(instant_ms(row.get("stats_reset", "")))
-        reading.rows["snapshot_info"] = columns
-        return reading
+                if at_ms is None:
+                    raise Bad("bad-time", "no time in this row")
+                rows.add(at_ms, None if math.isnan(dealloc) else dealloc, instant_ms(row.get("stats_reset", "")))
+        return rows.reading()
 
 
 def _rounded(ids: Sequence[str]) -> list[str]:
@@ -273,7 +252,7 @@ def _cpu_us(row: dict[str, Any]) -> float:
     return sum(found) * 1e6 if found else math.nan
 
 
-class KcacheCsv(Document):
+class KcacheCsv(Headed):
     """``COPY (SELECT now() captured_at, k.* FROM pg_stat_kcache() k) TO ... CSV HEADER``, one snapshot per file or several."""
 
     id = "pg-stat-kcache"
@@ -281,28 +260,19 @@ class KcacheCsv(Document):
     marks = ("queryid", "exec_user_time|user_time")
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise ids and CPU times, without the calls that pg_stat_statements has."""
-        fields = set(header_fields(head))
-        return "queryid" in fields and bool(fields & {"exec_user_time", "user_time"}) and "calls" not in fields
-
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the CPU of each class."""
         rows = SnapshotRows(source, KCACHE)
         for line, row in rows.records(data, final):
-            try:
+            with rows.attempt(line):
                 cpu = _cpu_us(row)
-            except (ValueError, TypeError) as error:
-                rows.problem("bad-number", f"{error}; the row is left out", line)
-                continue
-            if math.isnan(cpu) or not row.get("queryid"):
-                rows.problem("bad-record", "a row without query id or CPU; the row is left out", line)
-                continue
-            nested = str(row.get("top", "t")).lower() in ("f", "false", "0")
-            owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
-            key = class_key(row["queryid"], *owner, "n" if nested else "t")
-            rows.add(row, line, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
-                     nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
+                if math.isnan(cpu) or not row.get("queryid"):
+                    raise Bad("bad-record", "a row without query id or CPU; the row is left out")
+                nested = _false(row.get("top"))
+                owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
+                key = class_key(row["queryid"], *owner, "n" if nested else "t")
+                rows.add(row, line, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
+                         nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
         return rows.reading()
 
 
@@ -310,48 +280,40 @@ BUCKET_MS = 60_000
 """Usual length of a bucket (pgsm_bucket_time)."""
 
 
-class PgStatMonitor(Document):
+class PgStatMonitor(Headed):
     """``COPY (SELECT * FROM pg_stat_monitor) TO ... CSV HEADER``: a bucket is an interval, with the CPU of each class."""
 
     id = "pg-stat-monitor"
     title = "pg_stat_monitor (CSV)"
     marks = ("bucket_start_time", "bucket", "calls")
+    without = frozenset()
     tables: tuple[Table, ...] = (INTERVALS_IN,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise buckets with calls."""
-        return {"bucket", "bucket_start_time", "calls"} <= set(header_fields(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the work of each class in each bucket; clients, applications and plans of a class add up."""
-        problems: list[Problem] = Problems(not_utf8(source.path, data))
+        rows = TableRows(source, INTERVALS_IN)
         sums: dict[tuple[int, str], list[float]] = {}
         about: dict[str, tuple[str, ...]] = {}
-        for line, row in records(source, data, problems, final):
-            if row is None or str(row.get("toplevel", "t")).lower() in ("f", "false", "0") or row.get("top_queryid"):
+        for line, row in rows.records(data, final):
+            if _false(row.get("toplevel")) or row.get("top_queryid"):
                 continue
-            start = instant_ms(row.get("bucket_start_time") or "")
-            try:
+            with rows.attempt(line):
+                start = instant_ms(row.get("bucket_start_time") or "")
                 times = [number(row.get(name)) for name in ("total_exec_time", "total_time", "total_plan_time")]
                 cpu = number(row.get("cpu_user_time")) + number(row.get("cpu_sys_time"))
                 work = [number(row.get("calls")), float(np.nansum(times)) * 1000, number(row.get("rows")), cpu * 1000]
-            except ValueError as error:
-                problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
-                continue
-            if start is None or not work[0] >= 0 or work[1] < 0:
-                problems.append(Problem.at(source.path, "bad-record", "a row without bucket or calls", line=line))
-                continue
-            query = fingerprint(row.get("query") or "", postgres=True)
-            queryid = row.get("queryid") or row.get("pgsm_query_id") or text_key(query)
-            owner = (
-                row.get("username") or row.get("userid") or row.get("user") or "",
-                row.get("datname") or row.get("dbid") or "",
-            )
-            key = class_key(queryid, *owner)
-            about.setdefault(key, (queryid, query, *owner))
-            total = sums.setdefault((start, key), [0.0] * 4)
-            for i, value in enumerate(work):
-                total[i] += value
+                if start is None or not work[0] >= 0 or work[1] < 0:
+                    raise Bad("bad-record", "a row without bucket or calls")
+                query = fingerprint(row.get("query") or "", postgres=True)
+                queryid = row.get("queryid") or row.get("pgsm_query_id") or text_key(query)
+                owner = (
+                    row.get("username") or row.get("userid") or row.get("user") or "",
+                    row.get("datname") or row.get("dbid") or "",
+                )
+                key = class_key(queryid, *owner)
+                about.setdefault(key, (queryid, query, *owner))
+                total = sums.get((start, key), [0.0] * 4)
+                sums[start, key] = [a + b for a, b in zip(total, work, strict=True)]
         starts = sorted({start for start, _ in sums})
         width = min((b - a for a, b in pairwise(starts)), default=BUCKET_MS)
         columns: dict[str, Any] = {name: [clean(about[key][i]) for _, key in sums] for i, name in enumerate(_ABOUT)}
@@ -365,7 +327,7 @@ class PgStatMonitor(Document):
             "start_ms": [start for start, _ in sums],
             "end_ms": [start + width for start, _ in sums],
         }
-        return Reading(rows={"interval_classes": columns} if sums else {}, problems=problems)
+        return Reading(rows={"interval_classes": columns} if sums else {}, problems=rows.problems)
 
 
 _ABOUT = ("queryid", "query", "user", "database")
@@ -387,19 +349,13 @@ class PgNames(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per role or database."""
-        reading = Reading()
-        reading.problems += not_utf8(source.path, data)
-        columns: dict[str, list[Any]] = {"what": [], "id": [], "name": []}
-        for line, row in records(source, data, reading.problems, final):
-            if row is None:
-                continue
+        rows = TableRows(source, SERVER_NAMES)
+        for line, row in rows.records(data, final):
             for what, id_column, text in _NAME_COLUMNS:
                 if id_column not in row or text not in row:
                     continue
-                if not (row[id_column].isascii() and row[id_column].isdecimal() and row[text]):
-                    reading.problems.append(Problem.at(source.path, "bad-row", "no id or no name", line=line))
-                    continue
-                for name, value in (("what", what), ("id", row[id_column]), ("name", clean(row[text]))):
-                    columns[name].append(value)
-        reading.rows["server_names"] = columns
-        return reading
+                if row[id_column].isascii() and row[id_column].isdecimal() and row[text]:
+                    rows.add(what, row[id_column], clean(row[text]))
+                else:
+                    rows.problem("bad-row", "no id or no name", line)
+        return rows.reading()

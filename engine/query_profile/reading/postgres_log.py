@@ -106,14 +106,11 @@ class _PostgresLog(Log):
         rows = Statements(source, SYSTEM, spread=True)
         state = {"line": 1, "last": {}, "timed": False, "plans": [], **(state or {})}
         state |= {"last": dict(state["last"]), "plans": [*state["plans"]]}
-        lines = data.split(b"\n")
-        tail = lines.pop()
-        if final and tail:
-            lines.append(tail)
+        *lines, tail = data.split(b"\n")
         position = 0
         opened: deque[_Record] = deque()
         number = state["line"]
-        for raw in lines:
+        for raw in [*lines, tail] if final and tail else lines:
             text = decode(raw.rstrip(b"\r"))
             process, part = self.carried(text)
             if part < 2 and self.begin.match(text):

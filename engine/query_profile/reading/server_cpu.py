@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.reading import Reading, Source, decode, whole_lines
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.collected_rows import HostKind, HostRows, non_negative
+from engine.query_profile.reading.collected_rows import Bad, HostKind, HostRows, non_negative
 from engine.query_profile.reading.cpu_readers import TICK_US, sysstat_ms
 
 CGROUP = "cgroup"
@@ -65,10 +65,8 @@ class CgroupCpu(HostKind):
             at_ms = at_ms if moment is None else moment
             if name in _COUNTERS and at_ms is not None:
                 column, unit = _COUNTERS[name]
-                try:
-                    rows.add(at_ms, column, sum(map(non_negative, values)) * unit)
-                except ValueError as error:
-                    rows.problem("bad-number", f"{error}; the line is left out", number)
+                with rows.attempt(number, words="{}; the line is left out"):
+                    rows.used(at_ms, column, sum(map(non_negative, values)) * unit)
             elif name == "throttled_time":
                 reason = "cpu.stat of version 1 tells no CPU: copy cpuacct.usage from the folder cpuacct beside it"
                 rows.problem("no-cpu", reason, number)
@@ -131,29 +129,24 @@ class Pidstat(HostKind):
             clock = 2 if fields[1:2] in (["AM"], ["PM"]) else 1
             row = dict(zip(names, (each.replace(",", ".") for each in fields[clock:]), strict=False))
             at_ms = instant_ms(fields[0]) if ":" not in fields[0] else sysstat_ms(date, " ".join(fields[:clock]))
-            try:
-                used = [non_negative(row["%usr"]), non_negative(row["%system"])]
-            except (KeyError, ValueError) as error:
-                rows.problem("bad-record", f"no row of pidstat ({error}); it is left out", number)
-                continue
-            if at_ms is None:
-                rows.problem("bad-time", f"{fields[0][:40]!r} is no time; the row is left out", number)
-                continue
-            while at_ms < before - DAY_MS // 2:  # times without a date begin again at midnight
-                at_ms += DAY_MS
-            before = at_ms
-            if row.get("TID", "-") == "-":  # with -t: the process itself
-                sums = samples.setdefault(at_ms, [0.0, 0.0])
-                sums[0] += used[0]
-                sums[1] += used[1]
+            with rows.attempt(number, "bad-record", "no row of pidstat ({}); it is left out"):
+                user, system = non_negative(row["%usr"]), non_negative(row["%system"])
+                if at_ms is None:
+                    raise Bad("bad-time", f"{fields[0][:40]!r} is no time; the row is left out")
+                while at_ms < before - DAY_MS // 2:  # times without a date begin again at midnight
+                    at_ms += DAY_MS
+                before = at_ms
+                if row.get("TID", "-") == "-":  # with -t: the process itself
+                    sums = samples.setdefault(at_ms, [0.0, 0.0])
+                    samples[at_ms] = [sums[0] + user, sums[1] + system]
         moments = sorted(samples)
         step = min((b - a for a, b in pairwise(moments)), default=0)
         for last, at_ms in zip([moments[0] - step, *moments] if moments else [], moments, strict=False):
             for name, percent in zip(("user_us", "system_us"), samples[at_ms], strict=True):
                 if at_ms - last > step * 1.5:  # all were idle
-                    rows.add(at_ms - step, name, 0.0, (at_ms - step - last) / 1000)
+                    rows.used(at_ms - step, name, 0.0, (at_ms - step - last) / 1000)
                 if step:
-                    rows.add(at_ms, name, percent, step / 1000)
+                    rows.used(at_ms, name, percent, step / 1000)
         return rows.reading()
 
 

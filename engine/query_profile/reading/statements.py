@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from engine.core.reading import Problem, Problems, Reading, Source, clean
+from engine.core.reading import Problem, Reading, Source, clean
 from engine.formats import json_text
 from engine.formats.sql_text import fingerprint, query_hash, shape
 from engine.formats.timestamps import name_stem
-from engine.query_profile.reading.collected_rows import STEM, class_key
+from engine.query_profile.reading.collected_rows import STEM, Rows, class_key
 
 SECOND = 1000
 """Milliseconds per bucket of statements; longer ones stay by themselves."""
@@ -44,24 +44,19 @@ CARRIERS = re.compile(rb'\s*(?:\{\s*"|\[\s*[\[{]|"?@?timestamp"?,|[^\n]{0,200},"
 """Begin of JSON or CSV that carries a log's lines as its texts: such files belong to ``CarriedLog``."""
 
 
-class Statements:
+class Statements(Rows):
     """The ``interval_classes`` rows of one reading of a log of kind ``system``. ``spread``: long statements belong to all seconds
     that they ran, else to the one they ended in. ``sessions``: newest statements of each session, for the reading behind."""
 
     def __init__(
         self, source: Source, system: str, *, spread: bool = False, sessions: dict[str, list[Any]] | None = None
     ) -> None:
-        self.source = source
+        super().__init__(source)
         self.system = system
         self.spread = spread
-        self.problems: list[Problem] = Problems()
         self.sessions: dict[str, list[Entry]] = {name: [*entries] for name, entries in (sessions or {}).items()}
         self._groups: dict[tuple[Any, ...], list[float]] = {}
         self._known: dict[str, str] = {}
-
-    def problem(self, kind: str, reason: str, line: int | None = None) -> None:
-        """Note a problem of the file."""
-        self.problems.append(Problem.at(self.source.path, kind, reason, line=line))
 
     def add(
         self,
