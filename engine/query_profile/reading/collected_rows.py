@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,16 @@ HIDDEN = "<insufficient privilege>"
 """What pg_stat_statements shows instead of a statement that the asking role may not see."""
 
 
+def counters(row: Mapping[str, Any], names: Sequence[str], calls: str, times: Sequence[str]) -> dict[str, float]:
+    """Parse the counters ``names`` of a row; ``calls`` and one of ``times`` are required. Raises ValueError or TypeError."""
+    values = {name: number(row.get(name)) for name in names}
+    if math.isnan(values[calls]) or all(math.isnan(values[name]) for name in times):
+        raise Bad("bad-record", "a row without calls or time; the row is left out")
+    if any(value < 0 for value in values.values()):
+        raise Bad("negative-value", "a negative counter; the row is left out")
+    return values
+
+
 class SnapshotRows(Rows):
     """Rows of the ``snapshots`` table, collected column by column.
 
@@ -213,7 +224,7 @@ class SnapshotRows(Rows):
         self._columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema if name != "counters"}
         self._counters = array("d")
         self._frames: list[pl.DataFrame] = []
-        self._cleaned: dict[str, str] = {}
+        self._text = cache(clean)  # equal texts share one object
         self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
         self.moment: tuple[str, int | None] = ("", None)
@@ -234,24 +245,6 @@ class SnapshotRows(Rows):
         if self.part > 0 and self.timed is None:
             count = f"{self.part + 1} snapshots one after another without a time column"
             self.problem("no-time", f"{count}: their order is known, their times are not")
-
-    def counters(
-        self, row: Mapping[str, Any], line: int | None, names: Sequence[str], calls: str, times: Sequence[str]
-    ) -> dict[str, float] | None:
-        """Parse the counters ``names`` of a row; ``calls`` and one of ``times`` are required. Returns None and notes a problem
-        if they are missing or one is no counter."""
-        try:
-            values = {name: number(row.get(name)) for name in names}
-        except (ValueError, TypeError) as error:
-            self.problem("bad-number", f"{error}; the row is left out", line)
-            return None
-        if math.isnan(values[calls]) or all(math.isnan(values[name]) for name in times):
-            self.problem("bad-record", "a row without calls or time; the row is left out", line)
-        elif any(value < 0 for value in values.values()):
-            self.problem("negative-value", "a negative counter; the row is left out", line)
-        else:
-            return values
-        return None
 
     def next_part(self) -> None:
         """Start the next snapshot of the file."""
@@ -309,16 +302,9 @@ class SnapshotRows(Rows):
             return True
         return self.timed is not None and place != self._first
 
-    def _text(self, text: str) -> str:
-        """Clean a text; equal texts share one object."""
-        cleaned = self._cleaned.get(text)
-        if cleaned is None:
-            cleaned = self._cleaned[text] = clean(text)
-        return cleaned
-
     def reading(self, moment: int | None = None) -> Reading:
         """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""
-        moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
+        moments = (moment, self._named_ms, self.source.mtime_ms)
         moment = next((each for each in moments if each is not None), None)
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)
         if self.part == 0:

@@ -17,7 +17,7 @@ from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.query_profile.reading.collected_rows import STEM, Headed, Rows, SnapshotRows, class_key, finite
+from engine.query_profile.reading.collected_rows import STEM, Headed, Rows, SnapshotRows, class_key, counters, finite
 from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
@@ -49,30 +49,29 @@ class MysqlDigest(Headed):
         """Read rows of cumulative counters; picoseconds become microseconds."""
         rows = SnapshotRows(source, "mysql")
         for line, row in rows.records(data, final):
-            values = rows.counters(row, line, COUNTERS, "count_star", ("sum_timer_wait",))
-            if values is None:
-                continue
-            digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
-            schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
-            query = row.get("digest_text", "")
-            rows.add(
-                row,
-                line,
-                key=class_key(digest, schema),
-                queryid=digest,
-                query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
-                user="",
-                database=schema,
-                nested=False,
-                since_ms=instant_ms(row.get("first_seen", "")),
-                calls=values["count_star"],
-                time_us=values["sum_timer_wait"] * PICO,
-                rows=values["sum_rows_sent"] + values["sum_rows_affected"],
-                errors=values["sum_errors"],
-                lock_us=values["sum_lock_time"] * PICO,
-                cpu_us=values["sum_cpu_time"] * PICO,
-                counters=list(values.values()),
-            )
+            with rows.attempt(line):
+                values = counters(row, COUNTERS, "count_star", ("sum_timer_wait",))
+                digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
+                schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
+                query = row.get("digest_text", "")
+                rows.add(
+                    row,
+                    line,
+                    key=class_key(digest, schema),
+                    queryid=digest,
+                    query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
+                    user="",
+                    database=schema,
+                    nested=False,
+                    since_ms=instant_ms(row.get("first_seen", "")),
+                    calls=values["count_star"],
+                    time_us=values["sum_timer_wait"] * PICO,
+                    rows=values["sum_rows_sent"] + values["sum_rows_affected"],
+                    errors=values["sum_errors"],
+                    lock_us=values["sum_lock_time"] * PICO,
+                    cpu_us=values["sum_cpu_time"] * PICO,
+                    counters=list(values.values()),
+                )
         return rows.reading()
 
 

@@ -31,6 +31,7 @@ from engine.query_profile.reading.collected_rows import (
     SnapshotRows,
     TableRows,
     class_key,
+    counters,
     number,
     text_key,
     time_column,
@@ -76,9 +77,7 @@ class _Pgss(Document):
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool) -> None:
         """Add a row of the view. ``rounded``: query ids were rounded and do not identify classes."""
-        values = rows.counters(row, line, COUNTERS, "calls", ("total_exec_time", "total_time"))
-        if values is None:
-            return
+        values = counters(row, COUNTERS, "calls", ("total_exec_time", "total_time"))
         time_ms = values["total_exec_time"] if not math.isnan(values["total_exec_time"]) else values["total_time"]
         io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
         query, queryid = str(row.get("query") or ""), str(row.get("queryid") or "")
@@ -117,10 +116,9 @@ class _Pgss(Document):
 def _own_cpu(row: dict[str, Any]) -> float | None:
     """Return the CPU in microseconds of a row joined with pg_stat_kcache; None without one."""
     try:
-        cpu = _cpu_us(row)
+        return _cpu_us(row)
     except (ValueError, TypeError):
         return None
-    return None if math.isnan(cpu) else cpu
 
 
 class PgssCsv(Headed, _Pgss):
@@ -148,7 +146,8 @@ class PgssCsv(Headed, _Pgss):
         rows = SnapshotRows(source, "postgresql")
         _report_rounded(rows, rounded)
         for line, row in rows.records(data, final):
-            self._add(rows, line, row, bool(rounded))
+            with rows.attempt(line):
+                self._add(rows, line, row, bool(rounded))
         return rows
 
 
@@ -173,7 +172,8 @@ class PgssJson(Known, _Pgss):
         _report_rounded(rows, rounded)
         rows.timed = time_column(items[0]) if items else None
         for item in items:
-            self._add(rows, None, item, bool(rounded))
+            with rows.attempt(None):
+                self._add(rows, None, item, bool(rounded))
         return rows.reading(moment)
 
 
@@ -244,12 +244,12 @@ _CPU = ("exec_user_time", "exec_system_time", "plan_user_time", "plan_system_tim
 """Columns of CPU seconds, of all versions."""
 
 
-def _cpu_us(row: dict[str, Any]) -> float:
-    """Return the CPU of a row in microseconds, NaN without any. Raises ValueError for values that are no numbers."""
+def _cpu_us(row: dict[str, Any]) -> float | None:
+    """Return the CPU of a row in microseconds, None without any. Raises ValueError for values that are no numbers."""
     found = [value for name in _CPU if not math.isnan(value := number(row.get(name)))]
     if any(value < 0 for value in found):
         raise ValueError("a negative counter")
-    return sum(found) * 1e6 if found else math.nan
+    return sum(found) * 1e6 if found else None
 
 
 class KcacheCsv(Headed):
@@ -266,7 +266,7 @@ class KcacheCsv(Headed):
         for line, row in rows.records(data, final):
             with rows.attempt(line):
                 cpu = _cpu_us(row)
-                if math.isnan(cpu) or not row.get("queryid"):
+                if cpu is None or not row.get("queryid"):
                     raise Bad("bad-record", "a row without query id or CPU; the row is left out")
                 nested = _false(row.get("top"))
                 owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
