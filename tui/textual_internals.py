@@ -8,8 +8,9 @@ from __future__ import annotations
 import codecs
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from rich.color import Color, ColorSystem
@@ -57,8 +58,11 @@ Look = tuple[str, str, str]
 Shown = tuple[str, Look]
 """A character on the terminal and its look."""
 PLAIN: Look = ("", "39", "49")
+BLANK: Shown = (" ", ("", "", "49"))
 NEAR = 8
 """Cells that did not change are sent if they are fewer than this: skipping them costs as much."""
+WORTH, FAR = 1, 12
+"""Lines that a move of lines saves at least, besides those that it moves them by, and the farthest move."""
 
 
 @lru_cache(maxsize=4096)
@@ -91,6 +95,8 @@ class Wire:
         self._lines: dict[int, dict[int, Shown]] = {}
         self._now = PLAIN
         self._out: list[str] = []
+        self.width = 0
+        """Cells of a line of the screen."""
         self.held = False
         """Whether only the first line is sent for now; what is drawn meanwhile is sent in one go, by ``send_held``."""
 
@@ -98,34 +104,84 @@ class Wire:
         """Forget what is shown: the terminal may have been cleared."""
         self._lines.clear()
 
-    def put(self, y: int, x: int, strip: Strip, console: Console) -> None:
-        """Send what differs of a strip at cell ``x`` of line ``y``; all of it if a character does not take one cell."""
-        if self.held and y:  # the first line has the titles of the tabs: it answers the key
-            return
-        line = self._lines.setdefault(y, {})
-        if not single_cells(strip.text):
-            for place in range(x, x + strip.cell_length):
-                line.pop(place, None)
-            self._out += [f"\x1b[{y + 1};{x + 1}H", self._codes(PLAIN), strip.render(console)]
-            return
+    def send(self, pieces: Iterable[tuple[int, int, Strip]], console: Console) -> str:
+        """Return the sequences for what differs of strips, each with its line and its first cell; all of a strip if a character
+        does not take one cell. The terminal's look is plain again behind them."""
         system = console._color_system or ColorSystem.TRUECOLOR
+        wanted: dict[int, dict[int, Shown]] = {}
+        wide: list[str] = []
+        for y, x, strip in pieces:
+            if self.held and y:  # the first line has the titles of the tabs: it answers the key
+                continue
+            cells = wanted.setdefault(y, {})
+            if not single_cells(strip.text):
+                for place in range(x, x + strip.cell_length):
+                    self._lines.get(y, {}).pop(place, None)
+                wide.append(f"\x1b[{y + 1};{x + 1}H{strip.render(console)}")
+                continue
+            for text, style, _ in strip:
+                look = _look(style, system)
+                blank = look if look[0] else ("", "", look[2])
+                cells.update(enumerate([(c, blank if c == " " else look) for c in text], x))
+                x += len(text)
+        wanted = {y: cells for y, cells in wanted.items() if not cells.items() <= self._lines.get(y, {}).items()}
+        while len(wanted) > WORTH and self._scroll(wanted):  # once for each table that moves
+            continue
+        for y, cells in wanted.items():
+            self._write(y, cells)
+        text = "".join(self._out) + ("" if self._now == PLAIN else "\x1b[0m") + "".join(wide)
+        self._now = PLAIN
+        self._out.clear()
+        return text
+
+    def _scroll(self, wanted: dict[int, dict[int, Shown]]) -> bool:
+        """Let the terminal move lines that are wanted some lines above or below, and return whether there are any: a new row on
+        top of a table moves all others.
+
+        Lines are told by what stands left of the scroll bar; the others stay where one is not known to its end.
+        """
+        rows, width = range(min(wanted), max(wanted) + 1), self.width
+        if not width or any(len(self._lines.get(y, ())) != width for y in rows):
+            return False
+        before = {y: self._lines[y] for y in rows}
+        after = {y: {**before[y], **wanted.get(y, {})} for y in rows}
+        old, new = (
+            {y: "".join(line[x][0] for x in range(width - 1)) for y, line in side.items()} for side in (before, after)
+        )
+        best = (WORTH, 0, 0, 0)
+        for by in (by for by in range(-FAR, FAR + 1) if by):
+            first, saved = rows.start, -abs(by)
+            for y in rows:
+                if new[y] == old.get(y - by):
+                    saved += new[y] != old[y]
+                    best = max(best, (saved, first, y + 1, by))
+                else:
+                    first, saved = y + 1, -abs(by)
+        _, first, end, by = best
+        if not by:
+            return False
+        first, end = min(first, first - by), max(end, end - by)
+        self._out.append(f"\x1b[{first + 1};{end}r\x1b[{first + 1}H\x1b[{abs(by)}{'L' if by > 0 else 'M'}\x1b[r")
+        for y in range(first, end):
+            wanted[y] = after[y]
+            self._lines[y] = dict(before[y - by]) if first <= y - by < end else dict.fromkeys(range(width), BLANK)
+        return True
+
+    def _write(self, y: int, cells: dict[int, Shown]) -> None:
+        """Put what differs of the cells of a line."""
+        line = self._lines.setdefault(y, {})
         last = -NEAR - 1
         held: list[Shown] = []
-        for text, style, _ in strip:
-            look = _look(style, system)
-            blank = look if look[0] else ("", "", look[2])
-            for character in text:
-                cell = (character, blank if character == " " else look)
-                held.append(cell)
-                if line.get(x) != cell:
-                    line[x] = cell
-                    if x - last > NEAR:
-                        self._out.append(f"\x1b[{x - last - 1}C" if last >= 0 else f"\x1b[{y + 1};{x + 1}H")
-                        del held[:-1]
-                    self._out += [self._codes(look) + character for character, look in held]
-                    last = x
-                    held.clear()
-                x += 1
+        for x in sorted(cells):
+            held.append(cells[x])
+            if line.get(x) != cells[x]:
+                line[x] = cells[x]
+                if x - last > NEAR or len(held) < x - last:
+                    self._out.append(f"\x1b[{x - last - 1}C" if last >= 0 else f"\x1b[{y + 1};{x + 1}H")
+                    del held[:-1]
+                self._out += [self._codes(look) + character for character, look in held]
+                last = x
+                held.clear()
 
     def _codes(self, look: Look) -> str:
         """Return the codes that lead from the look in force to another one."""
@@ -137,13 +193,6 @@ class Wire:
         if before[0] and before[0] != now[0]:  # attributes end with all others only
             codes = ["0", *(code for code in now if code and code not in PLAIN)]
         return f"\x1b[{';'.join(codes)}m"
-
-    def sent(self) -> str:
-        """Return what was put since the last time; the terminal's look is plain again behind it."""
-        text = "".join(self._out) + ("" if self._now == PLAIN else "\x1b[0m")
-        self._now = PLAIN
-        self._out.clear()
-        return text
 
 
 def wire_of(console: Console) -> Wire:
@@ -166,25 +215,27 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
     A strip with characters that are not one cell wide is sent from its beginning, so that none is cut in two.
     (tests/tui/test_textual_internals.py)
     """
-    wire = wire_of(console)
+    pieces = []
     for y, start, stop in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is None or x >= stop or end <= start:
                 continue
             first = max(start, x) if single_cells(strip.text) else x
-            wire.put(y, first, strip.crop(first - x, min(end, stop) - x), console)
-    return wire.sent()
+            pieces.append((y, first, strip.crop(first - x, min(end, stop) - x)))
+    return wire_of(console).send(pieces, console)
 
 
 def render_layout(update: LayoutUpdate, console: Console) -> str:
     """Return an update of the whole screen as terminal sequences."""
     wire = wire_of(console)
-    for y, strips in enumerate(update.strips, update.region.y):
-        x = update.region.x
-        for strip in strips:
-            wire.put(y, x, strip, console)
-            x += strip.cell_length
-    return wire.sent()
+    wire.width = update.region.right
+    begin = update.region.x
+    pieces = (
+        (y, x, strip)
+        for y, strips in enumerate(update.strips, update.region.y)
+        for x, strip in zip(accumulate((each.cell_length for each in strips), initial=begin), strips, strict=False)
+    )
+    return wire.send(pieces, console)
 
 
 def send_changed_cells_only() -> None:

@@ -10,7 +10,9 @@ from textual._compositor import CompositorUpdate
 
 from tui.app import Dashboard
 
-_PIECE = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[(\d+)C|\x1b\[[?<>=0-9;]*[a-zA-Z]|([^\x1b]+)")
+_PIECE = re.compile(
+    r"\x1b\[(\d+);?(\d+)?H|\x1b\[(\d+)C|\x1b\[(\d+);(\d+)r|\x1b\[(\d+)([LM])|\x1b\[[?<>=0-9;]*[a-zA-Z]|([^\x1b]+)"
+)
 
 
 class Shadow:
@@ -33,12 +35,20 @@ class Shadow:
         width, height = self.app.size
         if len(self.rows) != height or any(len(row) != width for row in self.rows):
             self.rows = [[" "] * width for _ in range(height)]
-        x = y = 0
+        x = y = bottom = 0
         for piece in _PIECE.finditer(text):
             if piece[1]:
-                y, x = int(piece[1]) - 1, int(piece[2]) - 1
+                y, x = int(piece[1]) - 1, int(piece[2] or 1) - 1
             x += int(piece[3] or 0)
-            for character in piece[4] or "":
+            if piece[4]:
+                bottom = int(piece[5])
+            if piece[6]:
+                blank = [[" "] * width for _ in range(int(piece[6]))]
+                moved = self.rows[y:bottom]
+                self.rows[y:bottom] = ([*blank, *moved] if piece[7] == "L" else [*moved[len(blank) :], *blank])[
+                    : len(moved)
+                ]
+            for character in piece[8] or "":
                 if character == "\n":
                     x, y = 0, y + 1
                 elif y < height and x < width:

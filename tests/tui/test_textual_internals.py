@@ -6,6 +6,7 @@ import gc
 import re
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from textual.strip import Strip
 
 from tests.chance import tries
 from tests.tui.fakes import play, stage
+from tests.tui.shadow import Shadow
 from tui.textual_internals import render_layout, render_spans, wire_of
 from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.drawing.fragments import changed_spans
@@ -112,6 +114,31 @@ def test_only_what_differs_from_the_terminal_is_sent_even_after_a_layout() -> No
     assert render_layout(blank, CONSOLE) == "", "a space has no colour of its own"
     wire_of(CONSOLE).forget()
     assert len(written(render_layout(screen("ab cd", "efghX"), CONSOLE))) == 10
+
+
+@tries(30)
+@given(st.lists(st.integers(0, 9), min_size=14, max_size=14), st.integers(-4, 4), st.integers(0, 6), st.integers(7, 14))
+def test_lines_that_move_are_moved_by_the_terminal(ids: list[int], by: int, first: int, end: int) -> None:
+    def screen(ids: list[int]) -> LayoutUpdate:
+        lines = [[Strip([Segment(f"{id} {'qwertzuiopasdfgh'[id:]:16}", Style(color="red"))])] for id in ids]
+        return LayoutUpdate(lines, Region(0, 0, 18, len(ids)))
+
+    shadow = object.__new__(Shadow)
+    shadow.app, shadow.rows = SimpleNamespace(size=(18, 14)), []  # type: ignore[assignment]
+    wire_of(CONSOLE).forget()
+    after = ids.copy()
+    for place in range(max(first, first + by), min(end, end + by)):
+        after[place] = ids[place - by]
+    for shown in (ids, after, ids):
+        shadow.apply(render_layout(screen(shown), CONSOLE))
+        assert [line.strip() for line in shadow.lines()] == [f"{id} {'qwertzuiopasdfgh'[id:]}" for id in shown]
+
+
+def test_a_new_first_row_costs_its_own_line() -> None:
+    lines = [[Strip([Segment(str(n) * 40, Style(color="red"))])] for n in range(100, 130)]
+    wire_of(CONSOLE).forget()
+    whole = len(render_layout(LayoutUpdate(lines[1:], Region(0, 0, 120, 29)), CONSOLE))
+    assert len(render_layout(LayoutUpdate(lines[:29], Region(0, 0, 120, 29)), CONSOLE)) < whole / 20
 
 
 def test_the_program_uses_it() -> None:
