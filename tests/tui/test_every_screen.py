@@ -23,7 +23,7 @@ from tests.tui.fakes import Stage, opened, play, screen_lines, still, unseen
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
 from tui.glyphs import BRAILLE
-from tui.screens.words import explained, labels_on
+from tui.screens.words import LABEL, explained, labels_on
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.table.layout import beside, layout
 from tui.widgets.table.table import LiveTable
@@ -125,6 +125,10 @@ def explains(s: Stage, what: str) -> None:
     }
     data |= {pane.result.summary.get(f"{side}_name") for side in ("left", "right")}
     data |= {label for label in labels_on(pane) if label.startswith(OTHERS)}
+    shown = [(number.label, *(number.short or ())[:1]) for number in pane.result.headline]
+    shown += [(pane.result.trend.label,)] if pane.result.trend is not None else []
+    on_overview = {word for words in shown for word in words} - data
+    assert not [word for word in on_overview if LABEL.fullmatch(word) and not explained(word, [word], ())], what
     assert not [
         label for label in labels_on(pane) if label not in data and not explained(label, [label], pane.view.tables)
     ], what

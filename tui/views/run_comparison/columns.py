@@ -72,15 +72,10 @@ def screen_table(declared: Table, mode: str, names: tuple[str, str]) -> Table:
     if any(column.name == "test" for column in declared.columns):
         extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
     if declared.name == "metrics":
-        extra.append(
-            Column(
-                "means",
-                pl.String,
-                f"{middle} of each side, with the unit",
-                title=f"{middle}s: {' to '.join(names)}",
-                kind="number",
-            )
-        )
+        title = f"{middle}s: {' to '.join(names)}"
+        title = title if len(title) <= SECTIONS["metrics"][1]["means"][0] else f"{middle}s"
+        meaning = f"{middle} of {names[0]}, then of {names[1]}, with the unit"
+        extra.append(Column("means", pl.String, meaning, title=title, kind="number"))
         extra.append(
             Column("samples", pl.String, f"values of both sides: {names[0]} above, {names[1]} below", title="values")
         )
@@ -93,15 +88,10 @@ def screen_table(declared: Table, mode: str, names: tuple[str, str]) -> Table:
         width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
         hidden = column.hidden or name not in order
         if name == "ratio" and declared.name == "metrics":
-            over = names[::-1] if mode == "statistical" else names
-            sides = (
-                over
-                if len("/".join(over)) <= width
-                else ("right", "left")
-                if mode == "statistical"
-                else ("left", "right")
-            )
-            column = replace(column, title="/".join(sides))
+            turn = -1 if mode == "statistical" else 1
+            over, sides = ("/".join(each[::turn]) for each in (names, ("left", "right")))
+            how = "median of all pairwise ratios (Hodges-Lehmann)" if turn < 0 else "ratio of the means"
+            column = replace(column, title=over if len(over) <= width else sides, meaning=f"{over}: {how}")
         if name in ("mean_before", "mean_after"):
             column = replace(column, title=name.removeprefix("mean_"))
         columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))
