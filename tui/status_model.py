@@ -134,7 +134,7 @@ class StatusModel:
             (to, to, "moderate"),
             *((True, text, style) for text, style in self._source.facts()),
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
-            (reading, f"reading {reading} large", ""),
+            (reading, f"reading {reading} more", ""),
             (stale, f"{stale} stale", "moderate"),
             (age, age, "moderate" if age.endswith("ahead") else ""),
             (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),

@@ -133,7 +133,8 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
     label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
     space = " " * (size - cells(drawn))
-    age = units.age(now_s - brief.newest_ms / 1000) if brief.newest_ms is not None else ""
+    seconds = now_s - (brief.newest_ms or 0) / 1000
+    age = units.age(seconds // 5 * 5) if brief.newest_ms is not None else ""  # each tick sends a piece of each line
     problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
         (space, ""),

@@ -138,8 +138,8 @@ class Painter(LazyComponents):
             self.refresh(*regions)
 
     def spell(self, text: str) -> str:
-        """Return ``text`` in characters that the terminal can show."""
-        return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
+        """Return ``text`` in characters that the terminal can show, as many cells."""
+        return text.replace(" → ", " ->").translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 
 
 class Canvas(Painter, NeverScrolls):
