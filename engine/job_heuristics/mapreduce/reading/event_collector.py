@@ -65,6 +65,15 @@ ANYWHERE = {
 }  # fmt: skip
 
 
+_TASK_TABLES = (TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
+_GATHERED = {
+    table.name: [name for name in table.schema if name != "job_id" and name not in COUNTER_COLUMNS]
+    for table in _TASK_TABLES
+}
+_TEXTS = {
+    table.name: [name for name in _GATHERED[table.name] if table.schema[name] == pl.String and name != "error"]
+    for table in _TASK_TABLES
+}
 MOST_COUNTERS = 120
 MOST_GROUPS = 50
 """Hadoop's default limits per record for counters and groups other than its own."""
@@ -222,15 +231,11 @@ class Collector:
     def _table(self, table: Table) -> dict[str, list[Any]]:
         """Return the rows gathered for a table as columns; they hold its columns in its order, but for ``job_id`` and the
         counters."""
-        columns: dict[str, list[Any]] = {}
-        names = [name for name in table.schema if name != "job_id" and name not in COUNTER_COLUMNS]
-        for name, values in zip(names, zip(*getattr(self, table.name), strict=True), strict=True):
-            column = list(values)
-            if name == "error":
-                column = [v and clean_text(v) for v in column]
-            elif table.schema[name] == pl.String:
-                column = clean_column(column)
-            columns[name] = column
+        columns = dict(zip(_GATHERED[table.name], map(list, zip(*getattr(self, table.name), strict=True)), strict=True))
+        for name in _TEXTS[table.name]:
+            columns[name] = clean_column(columns[name])
+        if "error" in columns:
+            columns["error"] = [v and clean_text(v) for v in columns["error"]]
         columns["job_id"] = self.jobs_of(columns["task_id"])
         return columns
 
@@ -249,8 +254,7 @@ class Collector:
 
     def reading(self, consumed: int, state: Any = None) -> Reading:
         """Return everything gathered, as columns by table."""
-        tables = (TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
-        rows: dict[str, Any] = {table.name: self._table(table) for table in tables if getattr(self, table.name)}
+        rows: dict[str, Any] = {table.name: self._table(table) for table in _TASK_TABLES if getattr(self, table.name)}
         # Counters without a value are left out; the store fills in nulls.
         for name, values in zip(COUNTER_COLUMNS, zip(*self.task_counters, strict=True), strict=False):
             if values.count(None) < len(values):
