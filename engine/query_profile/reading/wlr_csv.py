@@ -56,13 +56,9 @@ def go_number(text: str) -> float | None:
         return -math.inf if lowered[0] == "-" else math.inf
     if not text.isascii() or ("_" in text and _LONE_UNDERSCORE.search(text)):
         return None
+    parse = float.fromhex if _HEX.fullmatch(text) else float if _DECIMAL.fullmatch(text) else None
     try:
-        if _HEX.fullmatch(text):
-            number = float.fromhex(text.replace("_", ""))
-        elif _DECIMAL.fullmatch(text):
-            number = float(text.replace("_", ""))
-        else:
-            return None
+        number = math.nan if parse is None else parse(text.replace("_", ""))
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
@@ -81,24 +77,18 @@ class WlrCsv(Log):
         lines = head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n")
         if b"," not in lines[0]:
             return False
-        cut = len(lines) == 1  # the header exceeds the head: only its first names are visible
         try:
             fields = next(csv.reader([decode(lines[0])]))
         except (csv.Error, StopIteration):
             return False
         names = [field.strip().lower() for field in fields]
-        if lines[0][:1] in (b"{", b"[", b"#") and DEFAULT_TARGET not in names:
+        told = DEFAULT_TARGET in names
+        if any(_TIME.search(field) for field in names) or (lines[0][:1] in (b"{", b"[", b"#") and not told):
             return False
-        if any(_TIME.search(field) for field in names):
-            return False
-        whole = names[:-1] if cut else names
-        if sum(_CLASS.fullmatch(field) is not None for field in whole) * 2 > len(whole):
+        whole = names[:-1] if len(lines) == 1 else names  # the header may exceed the head
+        if told or sum(_CLASS.fullmatch(field) is not None for field in whole) * 2 > len(whole):
             return True
-        if not name.lower().endswith((".csv", ".txt", ".tsv")) and DEFAULT_TARGET not in names:
-            return False
-        if DEFAULT_TARGET in names:
-            return True
-        if not any(field.endswith("_us") for field in names):
+        if not name.lower().endswith((".csv", ".txt", ".tsv")) or not any(field.endswith("_us") for field in names):
             return False
         rows = [line.split(b",") for line in lines[1:-1][:5] if line.strip()]
         return any(
@@ -284,12 +274,10 @@ def _row(source: Source, fields: list[str], width: int, line: int, problems: lis
         reason = f"{len(fields)} fields where the header has {width}; the row is left out"
         problems.append(Problem.at(source.path, "ragged-row", reason, line=line))
         return None
-    numbers = []
-    for field in fields:
-        number = go_number(field)
-        if number is None:
-            what = "an empty cell" if field == "" else f"{field[:40]!r} is no number"
-            problems.append(Problem.at(source.path, "bad-number", f"{what}; the row is left out", line=line))
-            return None
-        numbers.append(number)
-    return numbers
+    numbers = [number for field in fields if (number := go_number(field)) is not None]
+    if len(numbers) == width:
+        return numbers
+    odd = next(field for field in fields if go_number(field) is None)
+    what = "an empty cell" if odd == "" else f"{odd[:40]!r} is no number"
+    problems.append(Problem.at(source.path, "bad-number", f"{what}; the row is left out", line=line))
+    return None

@@ -101,7 +101,7 @@ def collect_series(frame: pl.DataFrame) -> list[Series]:
     """
     series: list[Series] = []
     if not frame.height:
-        return series
+        return []
     known_cores = (
         frame.filter(pl.col("cores").is_not_null()).select("folder", "cores").unique().sort("folder", "cores").rows()
     )
@@ -134,11 +134,10 @@ def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
         open_runs = ends.setdefault((source, host, folder, name_run(series)), [])
         run = next((run for run in open_runs if run[1] < start), None)
         if run is None:
-            open_runs.append([series, end])
-            runs.append((source, host, folder, series, series))
-        else:
-            run[1] = end
-            runs.append((source, host, folder, series, run[0]))
+            run = [series, end]
+            open_runs.append(run)
+        run[1] = end
+        runs.append((source, host, folder, series, run[0]))
     named = pl.DataFrame(runs, schema=[*by, "run"], orient="row")
     return frame.join(named, on=by, maintain_order="left").sort("at_ms", maintain_order=True)
 
@@ -227,11 +226,9 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
 
     (first, falls_before), (last, falls_after) = counter(start_ms), counter(end_ms)
     y = last - first
-    reasons = np.full(count, "", object)
-    reasons[falls_before != falls_after] = "the CPU counter fell or has a gap"
-    reasons[np.isnan(y)] = "no CPU sample at its ends"
-    reasons[length <= 0] = ""
-    reasons[start_ms < 0] = "no time, so no CPU"
+    odd = [start_ms < 0, length <= 0, np.isnan(y), falls_before != falls_after]
+    words = ["no time, so no CPU", "", "no CPU sample at its ends", "the CPU counter fell or has a gap"]
+    reasons = np.select(odd, words, "")
     y[(length <= 0) | (reasons != "")] = np.nan
     return y, reasons.tolist()
 
@@ -242,10 +239,9 @@ ENOUGH = 0.9
 
 def of_single_hosts(series: Sequence[Series], problems: list[Problem]) -> list[Series]:
     """Return the series of a single host each; the others become problems."""
-    mixed = {one.label: one for one in series if one.mixed}
-    for label, one in mixed.items():
-        reason = f"{one.source}: counters of several hosts take turns in files of one name; they are not used"
-        problems.append(Problem.at(label, "several-hosts", reason))
+    mixed = {one.label: one.source for one in series if one.mixed}
+    reason = "counters of several hosts take turns in files of one name; they are not used"
+    problems += [Problem.at(label, "several-hosts", f"{source}: {reason}") for label, source in mixed.items()]
     return [one for one in series if one.label not in mixed]
 
 
@@ -328,15 +324,14 @@ THROTTLED = 0.05
 
 def _throttled(chosen: Series, near: Sequence[Series]) -> tuple[str, ...]:
     """Word how long a control group was given no CPU though it asked for some."""
-    waited = next(
-        (s for s in near if (s.label, s.source, s.name) == (chosen.label, chosen.source, "throttled_us")), None
-    )
-    span = 0 if waited is None or not len(waited.at_ms) else int(waited.at_ms[-1] - waited.at_ms[0])
-    share = float(waited.used[-1]) / (span * 1000) if waited is not None and span else 0.0
-    if not share > THROTTLED:
-        return ()
-    return (
-        f"the control group was throttled for {share * 100:.0f}% of the time: its CPU limit is full, and time is partly waiting",
+    same = (s for s in near if (s.label, s.source, s.name) == (chosen.label, chosen.source, "throttled_us"))
+    shares = [
+        float(s.used[-1]) / float(s.at_ms[-1] - s.at_ms[0]) / 1000 for s in same if len(set(s.at_ms.tolist())) > 1
+    ]
+    return tuple(
+        f"the control group was throttled for {share * 100:.0f}% of the time: its CPU limit is full, and time is partly waiting"
+        for share in shares[:1]
+        if share > THROTTLED
     )
 
 
@@ -375,26 +370,26 @@ def _doubts(
     good: Sequence[tuple[Series, np.ndarray, list[str]]],
 ) -> list[Problem]:
     """Return doubts about ``chosen`` (its use ``y``) among the series of its name and those as good."""
-    doubts = []
     hosts = sorted({s.host for s in named if s.host})
-    if len(hosts) > 1:
-        reason = (
+    alike = [s for s, other, _ in good if s.source == chosen.source and not np.array_equal(other, y, equal_nan=True)]
+    names = ", ".join(s.stem for s in (chosen, *alike[:3]))
+    doubts = (
+        (
+            len(hosts) > 1,
+            "several-hosts",
             f"CPU series of several hosts ({', '.join(hosts[:4])}): only {chosen.host or chosen.label!r} is used, "
-            "since an estimate over mixed hosts means nothing"
-        )
-        doubts.append(Problem.at(work.label, "several-hosts", reason))
-    else:
-        alike = [
-            s for s, other, _ in good if s.source == chosen.source and not np.array_equal(other, y, equal_nan=True)
-        ]
-        if alike:
-            names = ", ".join(s.stem for s in (chosen, *alike[:3]))
-            reason = f"{len(alike) + 1} series of kind {chosen.source} ({names}): only {chosen.stem!r} is used"
-            doubts.append(Problem.at(work.label, "several-hosts", reason))
-    if chosen.guessed:
-        reason = (
+            "since an estimate over mixed hosts means nothing",
+        ),
+        (
+            len(hosts) < 2 and alike,
+            "several-hosts",
+            f"{len(alike) + 1} series of kind {chosen.source} ({names}): only {chosen.stem!r} is used",
+        ),
+        (
+            chosen.guessed,
+            "unknown-cores",
             f"{chosen.source} gives percent of all cores but not how many there are: counted as one core, so all CPU "
-            "times are too small by that number (a copy of /proc/stat beside it tells)"
-        )
-        doubts.append(Problem.at(work.label, "unknown-cores", reason))
-    return doubts
+            "times are too small by that number (a copy of /proc/stat beside it tells)",
+        ),
+    )
+    return [Problem.at(work.label, kind, reason) for there, kind, reason in doubts if there]

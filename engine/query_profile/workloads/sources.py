@@ -117,20 +117,15 @@ def _with_calls(files: list[File], target: str) -> list[File]:
     counts = [f for f in files if any(word in PurePath(f.label).name.lower() for word in ("call", "count"))]
     paired = [f for f in files if f not in counts]
     for count in counts:
-        of = next((i for i, time in enumerate(paired) if time.calls is None and _same_y(time, count, target)), None)
+        own = count.matrix.column(target)
+        of = next(
+            (i for i, time in enumerate(paired) if time.calls is None and time.matrix.names == count.matrix.names
+             and np.array_equal(time.matrix.column(target), own, equal_nan=True)), None
+        )  # fmt: skip
         if of is None:
             return files
-        paired[of] = File(paired[of].label, paired[of].matrix, count.matrix)
+        paired[of] = replace(paired[of], calls=count.matrix)
     return paired
-
-
-def _same_y(one: File, other: File, target: str) -> bool:
-    """Tell whether two files have the same header and the same y."""
-    return (
-        one.matrix.names == other.matrix.names
-        and len(one.matrix.values) == len(other.matrix.values)
-        and np.array_equal(one.matrix.column(target), other.matrix.column(target), equal_nan=True)
-    )
 
 
 def _joined(files: list[File], target: str) -> Workload:
@@ -150,10 +145,9 @@ def _joined(files: list[File], target: str) -> Workload:
         size = total if x.min(initial=0.0) >= 0 else np.abs(x).sum(axis=1)
         called = np.abs(metrics["calls"]).sum(axis=1) if "calls" in metrics else size
     sound = (size < HUGE) & (called < HUGE) & (np.abs(y) < HUGE)
-    reasons = np.full(len(y), "", dtype=object)
-    reasons[np.abs(total) < TINY] = "no query time in this interval"
-    reasons[np.abs(y) < TINY] = f"{target} is 0"
-    reasons[~sound] = "a value is not finite, or too large for any time"
+    odd = [~sound, np.abs(y) < TINY, np.abs(total) < TINY]
+    words = ["a value is not finite, or too large for any time", f"{target} is 0", "no query time in this interval"]
+    reasons = np.select(odd, words, "")
     return Workload(
         units.named([file.label for file in files], 3),
         "wlr",
@@ -210,16 +204,15 @@ class Sources:
             names = "; ".join(w.label for w in self.workloads[:6])
             raise UnknownName(f"no source called {text!r}; there are: {names}")
         work = matching[0]
-        notes = list(work.notes)
         others = [w.label for w in self.workloads if w is not work]
-        if others:
-            several = len(others) > 1
-            notes.append(
-                f"{work.label} is shown; {len(others)} other source{'s' if several else ''} "
-                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if several else 'is'} not mixed in: "
-                "one server at a time (choose with source=)"
-            )
-        return work, notes
+        if not others:
+            return work, [*work.notes]
+        told = (
+            f"{work.label} is shown; {units.plural(len(others), 'other source')} "
+            f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if len(others) > 1 else 'is'} not mixed in: "
+            "one server at a time (choose with source=)"
+        )
+        return work, [*work.notes, told]
 
 
 def find_sources(
@@ -247,10 +240,9 @@ def find_sources(
 def _newest(work: Workload, most: int) -> Workload:
     """Return the newest ``most`` intervals of ``work``, with a note if there are others."""
     count = len(work.y)
-    if count <= most:
-        return work
-    newest = work.rows(np.arange(count - most, count))
-    return replace(newest, notes=(*work.notes, log_workloads.left_out(count - most, count, "max-intervals")))
+    note = log_workloads.left_out(count - most, count, "max-intervals")
+    newest = np.arange(count - most, count)
+    return work if count <= most else replace(work.rows(newest), notes=(*work.notes, note))
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
@@ -318,18 +310,14 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     for (_, place, _), run in runs.items():
         ask = _nearest(statistics, place)
         # Classes carried along in a cut list may come from any earlier file.
-        carried_from = {one.file for one in run} if run[0].listed else set()
-        carried = tuple(sorted((file, by_file.revisions[file]) for file in carried_from))
+        carried = tuple(sorted({(one.file, by_file.revisions[one.file]) for one in run if run[0].listed}))
         for before, after in pairwise(run):
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
             stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
                                  ask(before.at_ms), ask(after.at_ms), carried,
                                  *(fingerprint(one) for one in (before, after) if counted))  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
-    intervals.update(
-        stamps,
-        lambda keys: {key: deltas.difference(*pairs[key]) for key in keys},
-    )
+    intervals.update(stamps, lambda keys: {key: deltas.difference(*pairs[key]) for key in keys})
     workloads = []
     for server, run in runs.items():
         context.check()
@@ -338,12 +326,11 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         name = series.removeprefix(STEM) or (files[0] if len(files) == 1 else PurePath(place).name)
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
-        if run[0].listed:
-            work = replace(work, notes=(*work.notes, NOTE))
+        notes = [*work.notes, *[NOTE] * run[0].listed]
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
-            work = replace(work, notes=(*work.notes, log_workloads.left_out(gone, lengths[server], why)))
-        workloads.append((work, Origin(place, series.removeprefix(STEM), system)))
+            notes.append(log_workloads.left_out(gone, lengths[server], why))
+        workloads.append((replace(work, notes=(*notes,)), Origin(place, series.removeprefix(STEM), system)))
     return workloads
 
 
@@ -445,17 +432,13 @@ class _Log:
 
     def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
         """Cut the log into intervals at the samples of one of ``series``, if any, using at most ``memory`` bytes."""
-        if self.system == PtQueryDigest.id:
-            ends = None
-        elif self.system == PgStatMonitor.id:  # exports repeat buckets: the last state, with most calls, counts
-            last = self.rows.sort("calls", maintain_order=True).unique(
-                ["key", "start_ms"], keep="last", maintain_order=True
-            )
-            moments = np.unique(np.r_[last["start_ms"].to_numpy(), last["end_ms"].to_numpy()])
-            return log_workloads.workload(last, f"{self.system}: {self.title}", self.system, moments, memory)
+        rows = self.rows
+        if self.system == PgStatMonitor.id:  # exports repeat buckets: the last state, with most calls, counts
+            rows = rows.sort("calls", maintain_order=True).unique(["key", "start_ms"], keep="last", maintain_order=True)
+            ends = np.unique(np.r_[rows["start_ms"].to_numpy(), rows["end_ms"].to_numpy()])
         else:
-            ends = log_workloads.edges(self.rows, series, target)
-        return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends, memory)
+            ends = None if self.system == PtQueryDigest.id else log_workloads.edges(rows, series, target)
+        return log_workloads.workload(rows, f"{self.system}: {self.title}", self.system, ends, memory)
 
 
 def _logs(inputs: Inputs) -> list[_Log]:
