@@ -87,7 +87,7 @@ def _matched(before: Snapshot, after: Snapshot) -> tuple[np.ndarray, np.ndarray,
 def _continues(before: Snapshot, after: Snapshot) -> bool:
     """Tell whether ``after`` can be a later snapshot of the server of ``before``: the same classes, hardly one reset."""
     _, old, reset = _matched(before, after)
-    return 2 * int(old.sum()) >= len(before.classes) and int(reset.sum()) <= SLIGHT * int(old.sum())
+    return bool(2 * old.sum() >= len(before.classes) and reset.sum() <= SLIGHT * old.sum())
 
 
 def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statistics) -> Interval:
@@ -114,12 +114,11 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     elif reset:  # all at once: before the first of them was seen again
         begins = begins.min(keepdims=True)
     lost = int((~(begins - (before.at_ms or 0) <= PROMPT * ((after.at_ms or 0) - (before.at_ms or 0)))).sum())
-    if reset and lost:
-        reasons.append("the statistics were reset")
-    elif lost:
+    if lost:
         # A class that was reset within the interval lost its earlier work.
         what = "reset" if np.isfinite(begins).all() else "reset, or evicted and back"
-        reasons.append(f"{_count(lost, 'class')} fell or restarted from zero ({what})")
+        fallen = f"{_count(lost, 'class')} fell or restarted from zero ({what})"
+        reasons.append("the statistics were reset" if reset else fallen)
     if after.listed:
         values[new] *= 0.0
     elif not reset and new.any():
@@ -175,9 +174,9 @@ def _unmatched_time(
     time = NAMES.index("time_us")
     matched = float(np.nansum(matched_change[:, time]))
     unmatched = float(np.nansum(after.values[new, time])) + float(np.nansum(before.values[gone, time]))
-    if matched <= 0 or unmatched <= 0:
+    lost = unmatched / 2 / matched if matched > 0 else 0.0
+    if not lost > 0:
         return ""
-    lost = unmatched / 2 / matched
     return f" (unmatched: {f'{lost * 100:.3g}' if lost < 10 else f'{lost * 100:,.0f}'}% of the matched time)"
 
 
@@ -198,9 +197,7 @@ def returns(run: Sequence[Snapshot], intervals: Sequence[Interval]) -> int:
         candidates = ends if interval.torn else ends[-1:] if torn_before else []
         continued = [end.key for end in candidates if _continues(end, after)]
         count += bool(continued)
-        ends = [end for end in ends if end.key not in continued]
-        if interval.torn:
-            ends = [*ends, before][-MOST_ENDS:]
+        ends = [*(end for end in ends if end.key not in continued), *[before] * interval.torn][-MOST_ENDS:]
         torn_before = interval.torn
     return count
 
@@ -245,7 +242,9 @@ def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     values = np.concatenate([i.values for i in intervals])
     top = np.array([not info.nested for info in infos], bool)
     if top.any() and not top.all():
-        notes += (_inside(infos, place, values),)
+        time = np.bincount(place, np.nan_to_num(values[:, NAMES.index("time_us")]), len(infos))
+        nested = [(label(info.query) or info.name, time[j]) for j, info in enumerate(infos) if info.nested]
+        notes += (inside_note(nested),)
         kept = top[place]
         row, values, place = row[kept], values[kept], (np.cumsum(top) - 1)[place[kept]]
         infos = tuple(info for info in infos if not info.nested)
@@ -270,15 +269,6 @@ def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
         notes=notes,
         returns=turns if mixed else 0,
         counted=_counted(values),
-    )
-
-
-def _inside(infos: Sequence[ClassInfo], place: np.ndarray, values: np.ndarray) -> str:
-    """Word which statements ran inside others: their work is in their callers' already."""
-    time = np.zeros(len(infos))
-    np.add.at(time, place, np.nan_to_num(values[:, NAMES.index("time_us")]))
-    return inside_note(
-        {j: (label(info.query) or info.name, time[j]) for j, info in enumerate(infos) if info.nested}.values()
     )
 
 

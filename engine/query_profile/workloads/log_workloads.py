@@ -61,7 +61,9 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     part, within = part.filter(~nested), part.filter(nested)
     part = part if edges is None else _split(part, edges)
     interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
-    notes = _not_counted(part, inside) + _threshold(part) + _inside(within)
+    times = within.group_by("key").agg(pl.col("query").first(), pl.col("time_us").sum()).select("query", "time_us")
+    nested = [(label(query), time_us) for query, time_us in times.sort("query").rows()]
+    notes = _not_counted(part, inside) + _threshold(part) + ((deltas.inside_note(nested),) if nested else ())
     tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
     most = max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))
     if (gone := len(start_ms) - most) > 0:
@@ -128,17 +130,8 @@ def _threshold(part: pl.DataFrame) -> tuple[str, ...]:
     limit = max((each for each in LIMITS_US if each <= (per_call or 0)), default=0)
     if part.height < MANY or not limit or per_call > NEAR_LIMIT * limit:
         return ()
-    least = units.text("ms", limit / 1000)
-    return (
-        f"only statements of {least} and more are in the log: the CPU of shorter ones is nobody's here, or blamed on these",
-    )
-
-
-def _inside(within: pl.DataFrame) -> tuple[str, ...]:
-    """Word which statements ran inside a routine's call."""
-    times = within.group_by("key").agg(pl.col("query").first(), pl.col("time_us").sum())
-    nested = [(label(query), time_us) for query, time_us in times.select("query", "time_us").sort("query").rows()]
-    return (deltas.inside_note(nested),) if nested else ()
+    said = "and more are in the log: the CPU of shorter ones is nobody's here, or blamed on these"
+    return (f"only statements of {units.text('ms', limit / 1000)} {said}",)
 
 
 def left_out(gone: int, count: int, why: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import reduce
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 import polars as pl
@@ -95,11 +96,9 @@ def _added_up(one: Snapshot) -> Snapshot:
     classes, first, place = np.unique(one.classes, return_index=True, return_inverse=True)
     if len(classes) == len(one.classes):
         return one
-    sums = []
-    for rows in (one.values, one.counters):
-        table = np.zeros((len(classes), rows.shape[1]))
-        np.add.at(table, place, rows)
-        sums.append(table)
+    sums = [np.zeros((len(classes), rows.shape[1])) for rows in (one.values, one.counters)]
+    np.add.at(sums[0], place, one.values)
+    np.add.at(sums[1], place, one.counters)
     since = np.full(len(classes), np.iinfo(np.int64).max)
     np.minimum.at(since, place, one.since_ms)
     return replace(one, classes=classes, values=sums[0], counters=sums[1], since_ms=since, texts=one.texts[first])
@@ -118,23 +117,15 @@ NOTE = (
 def in_time(run: Sequence[Snapshot]) -> list[Snapshot]:
     """Sort snapshots by time, join those of one moment (several files) and drop repeats and classes without a time. If the list
     is cut (``listed``), classes that have left are carried along."""
-    joined: list[Snapshot] = []
-    for snapshot in sorted(run, key=lambda one: one.at_ms or 0):
-        if joined and joined[-1].at_ms == snapshot.at_ms:
-            joined[-1] = _joined(joined[-1], snapshot)
-        else:
-            joined.append(snapshot)
+    in_order = groupby(sorted(run, key=lambda one: one.at_ms or 0), key=lambda one: one.at_ms)
     ordered: list[Snapshot] = []
-    for snapshot in map(_timed, joined):
+    for snapshot in (_timed(reduce(_joined, alike)) for _, alike in in_order):
         if len(snapshot.classes) and not (ordered and _repeats(ordered[-1], snapshot)):
             ordered.append(snapshot)
     if not _is_cut(ordered):
         return ordered
-    carried: list[Snapshot] = []
-    for snapshot in ordered:
-        one = replace(snapshot, listed=True)
-        carried.append(_with_rows(one, carried[-1]) if carried else one)
-    return carried
+    listed = (replace(snapshot, listed=True) for snapshot in ordered)
+    return [*accumulate(listed, lambda before, one: _with_rows(one, before))]
 
 
 def _timed(one: Snapshot) -> Snapshot:
@@ -165,10 +156,13 @@ def _joined(one: Snapshot, two: Snapshot) -> Snapshot:
     """Join two files' snapshots of one moment: the second fills in numbers that the first lacks."""
     place = {key: row for row, key in enumerate(two.classes.tolist())}
     rows = np.array([place.get(key, -1) for key in one.classes.tolist()])
-    values, counters = one.values.copy(), one.counters.copy()
-    for mine, theirs in ((values, two.values), (counters, two.counters)):
-        other = np.where((rows >= 0)[:, None], theirs[rows], np.nan) if len(theirs) else np.full(mine.shape, np.nan)
-        np.copyto(mine, other, where=np.isnan(mine))
+
+    def filled(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        if not len(theirs):
+            return mine
+        return np.where(np.isnan(mine) & (rows >= 0)[:, None], theirs[rows], mine)
+
+    values, counters = filled(one.values, two.values), filled(one.counters, two.counters)
     return _with_rows(replace(one, values=values, counters=counters), two)
 
 
@@ -199,15 +193,15 @@ def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snaps
     Classes match by all their ids, or by query id alone if user or database ids are unknown and only one class has it.
     """
     times = np.array([one.at_ms or 0 for one in counted], np.int64)
-    out = []
-    for snapshot in run:
-        if snapshot.at_ms is None or not len(times):
-            out.append(snapshot)
-            continue
-        nearest = int(np.argmin(np.abs(times - snapshot.at_ms)))
-        near = abs(int(times[nearest]) - snapshot.at_ms) <= NEAR_MS
-        out.append(_with_counted_cpu(snapshot, counted[nearest]) if near else snapshot)
-    return out
+
+    def joined(one: Snapshot) -> Snapshot:
+        if one.at_ms is None or not len(times):
+            return one
+        nearest = int(np.argmin(np.abs(times - one.at_ms)))
+        near = abs(int(times[nearest]) - one.at_ms) <= NEAR_MS
+        return _with_counted_cpu(one, counted[nearest]) if near else one
+
+    return [*map(joined, run)]
 
 
 def fingerprint(one: Snapshot) -> int:

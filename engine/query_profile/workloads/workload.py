@@ -161,12 +161,10 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
         if len(members) < 2:
             continue
         parts = [p for p in range(len(more[0])) if len({more[i][p] for i in members}) > 1]
-        for position, i in enumerate(members):
-            suffix = ", ".join(more[i][p] for p in parts if more[i][p]) or str(position + 1)
-            out[i] = f"{name} ({suffix})"
-        if len({out[i] for i in members}) < len(members):
-            for position, i in enumerate(members):
-                out[i] = f"{out[i]} #{position + 1}"
+        suffixes = [", ".join(more[i][p] for p in parts if more[i][p]) or str(n) for n, i in enumerate(members, 1)]
+        several = len(set(suffixes)) < len(members)
+        for n, i in enumerate(members):
+            out[i] = f"{name} ({suffixes[n]})" + f" #{n + 1}" * several
     return out
 
 
