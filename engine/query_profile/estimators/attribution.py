@@ -93,8 +93,7 @@ def attribute(
         total += part_total
         background += float(part_background.sum())
         if len(costs.draws):
-            deviation = widened(costs, y[here], predicted[here], part_total)
-            draws.append(part_total + deviation)
+            draws.append(part_total + widened(costs, y[here], predicted[here], part_total))
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share

@@ -46,8 +46,7 @@ class Design:
         free = vectors[:, sizes <= TIED**2 * sizes[-1]]
         shared = np.abs(free @ free.T) > 1e-4
         told = shared.diagonal()
-        groups = np.unique(shared[told] & told, axis=0)
-        return [group for group in groups if len(set(self.owner[group].tolist())) > 1]
+        return [group for group in np.unique(shared[told] & told, axis=0) if len(set(self.owner[group].tolist())) > 1]
 
     def costs(self, cost: np.ndarray) -> Costs:
         """Return the costs (P,) of the columns as costs of classes."""
@@ -91,8 +90,7 @@ class Costs:
 
 def lengths(seconds: np.ndarray) -> np.ndarray:
     """Return the background column (T,): interval lengths relative to the median; all ones if any length is unknown."""
-    known = np.isfinite(seconds) & (seconds > 0)
-    if not known.all() or not len(seconds):
+    if not (np.isfinite(seconds) & (seconds > 0)).all() or not len(seconds):
         return np.ones(len(seconds))
     return np.asarray(seconds / np.median(seconds))
 

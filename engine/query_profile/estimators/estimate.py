@@ -160,8 +160,7 @@ def _disturbed(data: _Weighted, cost: np.ndarray, strengths: _Strengths, options
     """Compute the fits (B, P) of a posterior bootstrap: blocks of intervals are resampled, prior means disturbed by tau, the
     strength of the prior drawn by its likelihood."""
     size = data.a.shape[1] - 1
-    residual = whiten(data.t - data.a @ cost, data.rho)
-    grams, rights = blocks(*data.whitened(), autocorrelation(residual, 3))
+    grams, rights = blocks(*data.whitened(), autocorrelation(whiten(data.t - data.a @ cost, data.rho), 3))
     count = len(grams)
     random = np.random.default_rng(options.seed)
     fits = np.empty((int(np.clip(options.draws, FEWEST_FITS, MOST_STARTS)), size + 1))
@@ -261,8 +260,7 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
         b0 = np.maximum(a_tu / a_uu, 0.0)
     else:  # total time is the same in every interval: its cost cannot be told from a background
         b0 = np.full(len(lam), max(float(summed @ t) / float(summed @ summed), 0.0))
-    misfit = along_t - b0[:, None] * along_u
-    sigma2 = np.maximum((outside + (left * misfit**2).sum(axis=1)) / rows, 1e-300)
+    sigma2 = np.maximum((outside + (left * (along_t - b0[:, None] * along_u) ** 2).sum(axis=1)) / rows, 1e-300)
     likelihood = -0.5 * rows * np.log(sigma2) - 0.5 * np.log1p(values[None, :] / lam[:, None]).sum(axis=1)
     relative = np.exp(likelihood - likelihood.max())
     return _Strengths(lam, b0, sigma2, relative / relative.sum())
@@ -271,8 +269,7 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
 def global_ratio(x: np.ndarray, y: np.ndarray) -> Costs:
     """Give all classes one cost: sum y / sum x."""
     total = float(x.sum())
-    cost = float(y.sum()) / total if total > 0 else 0.0
-    return Costs(np.full(x.shape[1], cost), np.zeros(x.shape[1]), 0.0)
+    return Costs(np.full(x.shape[1], float(y.sum()) / total if total > 0 else 0.0), np.zeros(x.shape[1]), 0.0)
 
 
 def ols(x: np.ndarray, y: np.ndarray) -> Costs:

@@ -173,16 +173,14 @@ def _mode(target: _Target, start: Start, common: float) -> tuple[np.ndarray, flo
     ``common``: log of the common cost."""
     j = target.classes
     inside = np.arange(j)
-    middle = np.median(start.costs, axis=0)
-    v = np.log(np.maximum(middle, 0.05 * np.r_[np.full(j, math.exp(common)), 0.2]))
+    v = np.log(np.maximum(np.median(start.costs, axis=0), 0.05 * np.r_[np.full(j, math.exp(common)), 0.2]))
     noise, tau = start.noise, start.spread
 
     def value(v: np.ndarray) -> float:
         off = v[:j] - common
-        prior = 0.5 * (MODE_DEGREES + 1) * np.log1p(off * off / (MODE_DEGREES * tau * tau)).sum()
         return float(
             -0.5 * target.misfit(np.exp(v)[:, None])[0] / noise**2
-            - prior
+            - (0.5 * (MODE_DEGREES + 1) * np.log1p(off * off / (MODE_DEGREES * tau * tau)).sum())
             + v[j]
             - math.log(math.exp(v[j]) + SMALL_BACKGROUND)
         )
@@ -239,8 +237,7 @@ def _leap(
     momentum += 0.5 * step * (to_v @ slope)
     gain = np.nan_to_num(value - 0.5 * (momentum**2).sum(axis=0) - energy, nan=-1e9, neginf=-1e9)
     accepted = np.log(random.random(len(gain))) < gain
-    share = float(np.exp(np.clip(gain, -50, 0)).mean())
-    return np.where(accepted, new, v), np.where(accepted, then, misfit), share
+    return np.where(accepted, new, v), np.where(accepted, then, misfit), float(np.exp(np.clip(gain, -50, 0)).mean())
 
 
 def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -125,8 +125,7 @@ def find_elbow(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, options: FitOp
     if not (size > BEND and t > T) and not _falls(s, y):
         return Elbow(size, t, False)
     quick = replace(options, rounds=3, sample=False)
-    straight = estimate.fit_times(x, y, seconds, quick)
-    explained = straight.explained(x, None, design.lengths(seconds))
+    explained = estimate.fit_times(x, y, seconds, quick).explained(x, None, design.lengths(seconds))
     _, _, curve, work = _fitted(x, y, seconds, quick, ROUNDS)
 
     def error(predicted: np.ndarray) -> float:
@@ -162,8 +161,7 @@ def without_waiting(
     for _ in range(RESAMPLED_CURVES):
         picked = random.choice(begins, len(begins))
         rows = (picked[:, None] + np.arange(length)).ravel()
-        other = _fitted(x, y, seconds, fewer, RESAMPLED_ROUNDS, work, rows[rows < len(y)])[0]
-        draws.append(other.draws)
+        draws.append(_fitted(x, y, seconds, fewer, RESAMPLED_ROUNDS, work, rows[rows < len(y)])[0].draws)
     return replace(costs, draws=np.concatenate(draws)), free_x, curve
 
 

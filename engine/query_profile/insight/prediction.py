@@ -102,8 +102,7 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     keep = y != 0 if fits.rules == "upstream" else np.ones(len(y), bool)
     if not exactly:
         with np.errstate(invalid="ignore", over="ignore"):
-            signed = not float(x.min(initial=0.0)) >= 0
-            keep &= (np.abs(x) if signed else x).sum(axis=1) < HUGE
+            keep &= np.abs(x).sum(axis=1) < HUGE
             keep &= ~(np.abs(y) >= HUGE)
         x, y = without_tiny(x), without_tiny(y)
     if not keep.all():

@@ -279,8 +279,7 @@ def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measur
         return None
     error = float(np.abs(model - total).sum()) / whole if model is not None else math.nan
     of_measured = whole / measured if measured > 0 else math.nan
-    unseen = work.calls[shown].sum(axis=0) * UNSEEN_US if work.calls is not None else total
-    high = total * (1 + SEEN) + unseen
+    high = total * (1 + SEEN) + (work.calls[shown].sum(axis=0) * UNSEEN_US if work.calls is not None else total)
     if work.y_source != OWN and measured > whole:
         high = np.minimum(high, total * (1 + SEEN) + measured - whole)
     return Counted(by_class, total, total * (1 - SEEN), high, work.counted, of_measured, error, work.counted >= COVERED)
@@ -401,8 +400,7 @@ def compare(
     now, before = side(window), side(earlier)
     alone = whole.rows(earlier)
     fits_before = Fits(alone, alone.used, fits_now.rules, fits_now.options, fits_now.level, context)
-    errors = _errors(fits_now, parameters), _errors(fits_before, parameters)
-    return _comparison_table(work, now, before, errors)
+    return _comparison_table(work, now, before, (_errors(fits_now, parameters), _errors(fits_before, parameters)))
 
 
 Errors = tuple[np.ndarray, np.ndarray]

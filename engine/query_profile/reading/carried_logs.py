@@ -82,6 +82,5 @@ def _events(value: Any, deepest: int) -> Iterator[tuple[int | None, str]]:
             return
         text = value[name]
         moment = next((value[each] for each in MOMENTS if each in value), "")
-        ended = name == "log" or text.endswith("\n")
         at = moment if isinstance(moment, int) else instant_ms(str(moment))
-        yield at, text if ended else f"{text.rstrip()}\n"
+        yield at, text if (name == "log" or text.endswith("\n")) else f"{text.rstrip()}\n"

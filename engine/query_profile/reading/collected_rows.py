@@ -304,8 +304,7 @@ class SnapshotRows(Rows):
 
     def reading(self, moment: int | None = None) -> Reading:
         """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""
-        moments = (moment, self._named_ms, self.source.mtime_ms)
-        moment = next((each for each in moments if each is not None), None)
+        moment = next((each for each in (moment, self._named_ms, self.source.mtime_ms) if each is not None), None)
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)
         if self.part == 0:
             frame = frame.with_columns(pl.col("at_ms").fill_null(pl.lit(moment, pl.Int64)))

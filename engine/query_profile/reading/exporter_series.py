@@ -293,5 +293,4 @@ def _container_rows(series: pl.DataFrame, file: SeriesFile, source: Source, prob
 
 def _server(stem: str) -> pl.Expr:
     """Select the server of a series: its host or pod, else the file's name without its moment."""
-    host = pl.col("instance").str.replace(r":\d{1,5}$", "")
-    return pl.coalesce("pod", host, "host").fill_null(STEM + stem)
+    return pl.coalesce("pod", pl.col("instance").str.replace(r":\d{1,5}$", ""), "host").fill_null(STEM + stem)

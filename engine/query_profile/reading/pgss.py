@@ -312,10 +312,8 @@ class PgStatMonitor(Headed):
                 )
                 key = class_key(queryid, *owner)
                 about.setdefault(key, (queryid, query, *owner))
-                total = sums.get((start, key), [0.0] * 4)
-                sums[start, key] = [a + b for a, b in zip(total, work, strict=True)]
-        starts = sorted({start for start, _ in sums})
-        width = min((b - a for a, b in pairwise(starts)), default=BUCKET_MS)
+                sums[start, key] = [a + b for a, b in zip(sums.get((start, key), [0.0] * 4), work, strict=True)]
+        width = min((b - a for a, b in pairwise(sorted({start for start, _ in sums}))), default=BUCKET_MS)
         columns: dict[str, Any] = {name: [clean(about[key][i]) for _, key in sums] for i, name in enumerate(_ABOUT)}
         columns |= dict(
             zip(("calls", "time_us", "rows", "cpu_us"), map(list, zip(*sums.values(), strict=True)), strict=False)

@@ -256,8 +256,7 @@ def _sparks(table: np.ndarray, points: int) -> np.ndarray:
     rows = len(table)
     if not rows:
         return np.zeros((table.shape[1], 0))
-    edges = np.linspace(0, rows, min(points, rows) + 1).astype(int)
-    return np.add.reduceat(table, edges[:-1], axis=0).T
+    return np.add.reduceat(table, np.linspace(0, rows, min(points, rows) + 1).astype(int)[:-1], axis=0).T
 
 
 @dataclass(frozen=True)

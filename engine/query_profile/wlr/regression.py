@@ -246,8 +246,7 @@ class Moments:
             intercept = np.where(origin, 0.0, self.mean_z - slope * self.mean_x)
             r2 = np.where(origin, 0.0, self.mxz**2 / (self.mxx * self.mzz))
             r2 = np.where(np.isfinite(r2), r2, 0.0)
-            rest = np.maximum(self.mzz - self.mxz**2 / self.mxx, 0.0)
-            scatter = np.sqrt(rest / (n - 2))
+            scatter = np.sqrt(np.maximum(self.mzz - self.mxz**2 / self.mxx, 0.0) / (n - 2))
             known = (n > 2) & ~flat
             slope_se = np.where(known, scatter / np.sqrt(self.mxx), 0.0)
             right = np.where(known, scatter * np.sqrt(1 / n + self.mean_x**2 / self.mxx), 0.0)
@@ -289,8 +288,7 @@ def _within(values: np.ndarray) -> bool:
 
 def _count(present: np.ndarray) -> np.ndarray:
     """Count the rows with each class (classes,)."""
-    exact = np.uint8 if len(present) < 256 else np.uint32
-    return np.asarray(present.view(np.uint8).sum(axis=0, dtype=exact), float)
+    return np.asarray(present.view(np.uint8).sum(axis=0, dtype=np.uint8 if len(present) < 256 else np.uint32), float)
 
 
 def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -150,8 +150,7 @@ def _begins(before: Snapshot, after: Snapshot, where: np.ndarray, old: np.ndarra
     quarters -= np.maximum(np.ceil((begins - after.at_ms - SLACK_MS) / QUARTER_MS), 0)
     begins += quarters * QUARTER_MS
     inside = (begins >= before.at_ms - SLACK_MS) & (begins <= after.at_ms + SLACK_MS)
-    began_again = before.since_ms[where[old]] < after.since_ms[old]
-    return np.where(inside & began_again, begins, np.nan)
+    return np.where(inside & (before.since_ms[where[old]] < after.since_ms[old]), begins, np.nan)
 
 
 def _unproven(
@@ -255,16 +254,14 @@ def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
             metrics[name] = np.zeros((count, len(infos)))
             if not mixed:  # differences between two servers are nobody's work
                 metrics[name][row[finite], place[finite]] = values[finite, m]
-    start = np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64)
-    end = np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64)
     return Workload(
         title,
         run[-1].system,
         infos,
         metrics,
         np.full(count, np.nan),
-        start,
-        end,
+        np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64),
+        np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64),
         tuple("; ".join((MIXED, *i.reasons) if mixed else i.reasons) for i in intervals),
         notes=notes,
         returns=turns if mixed else 0,

@@ -45,8 +45,7 @@ def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -
     seconds = (last - first) / 1000
     days = math.ceil(seconds / MOST_BUCKETS / BUCKETS_S[-1])  # damaged times may be millennia apart
     step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), days * BUCKETS_S[-1]) * 1000
-    count = int((last - 1 - first // step * step) // step + 1)
-    return first // step * step + step * np.arange(count + 1)
+    return first // step * step + step * np.arange(int((last - 1 - first // step * step) // step + 1) + 1)
 
 
 FEWEST = 10
@@ -145,9 +144,8 @@ Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def _between(part: pl.DataFrame, edges: np.ndarray) -> Cut:
     """Assign entries to the intervals between ``edges`` in which they end."""
-    end = part["end_ms"].to_numpy()
     timed = part["end_ms"].is_not_null().to_numpy()
-    interval = np.searchsorted(edges, np.where(timed, end, -1), side="left") - 1
+    interval = np.searchsorted(edges, np.where(timed, part["end_ms"].to_numpy(), -1), side="left") - 1
     inside = timed & (interval >= 0) & (interval < len(edges) - 1)
     return interval, inside, edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
 

@@ -169,12 +169,10 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
         else:
             # percent of all CPUs in the stretch that ends here; prepend the start of the first stretch
             width = np.where(seconds > 0, seconds, np.diff(at, prepend=at[:1]) / 1000)
-            scale = 1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores
-            amount = value / 100 * scale * width * 1e6
+            amount = value / 100 * (1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores) * width * 1e6
             at = np.r_[at[0] - round(width[0] * 1000), at]
-            gap = np.diff(at) / 1000 > width * GAP + 0.001
             used = np.r_[0.0, np.cumsum(amount)]
-            fell = np.r_[False, gap]
+            fell = np.r_[False, (np.diff(at) / 1000 > width * GAP + 0.001)]
         named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
     if "user_us" in named and "system_us" in named:
         user, system = named["user_us"], named["system_us"]
@@ -226,9 +224,8 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
 
     (first, falls_before), (last, falls_after) = counter(start_ms), counter(end_ms)
     y = last - first
-    odd = [start_ms < 0, length <= 0, np.isnan(y), falls_before != falls_after]
     words = ["no time, so no CPU", "", "no CPU sample at its ends", "the CPU counter fell or has a gap"]
-    reasons = np.select(odd, words, "")
+    reasons = np.select([start_ms < 0, length <= 0, np.isnan(y), falls_before != falls_after], words, "")
     y[(length <= 0) | (reasons != "")] = np.nan
     return y, reasons.tolist()
 

@@ -198,8 +198,7 @@ def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snaps
         if one.at_ms is None or not len(times):
             return one
         nearest = int(np.argmin(np.abs(times - one.at_ms)))
-        near = abs(int(times[nearest]) - one.at_ms) <= NEAR_MS
-        return _with_counted_cpu(one, counted[nearest]) if near else one
+        return _with_counted_cpu(one, counted[nearest]) if abs(int(times[nearest]) - one.at_ms) <= NEAR_MS else one
 
     return [*map(joined, run)]
 

@@ -144,10 +144,8 @@ def _joined(files: list[File], target: str) -> Workload:
         total = x.sum(axis=1)
         size = total if x.min(initial=0.0) >= 0 else np.abs(x).sum(axis=1)
         called = np.abs(metrics["calls"]).sum(axis=1) if "calls" in metrics else size
-    sound = (size < HUGE) & (called < HUGE) & (np.abs(y) < HUGE)
-    odd = [~sound, np.abs(y) < TINY, np.abs(total) < TINY]
+    odd = [~((size < HUGE) & (called < HUGE) & (np.abs(y) < HUGE)), np.abs(y) < TINY, np.abs(total) < TINY]
     words = ["a value is not finite, or too large for any time", f"{target} is 0", "no query time in this interval"]
-    reasons = np.select(odd, words, "")
     return Workload(
         units.named([file.label for file in files], 3),
         "wlr",
@@ -156,7 +154,7 @@ def _joined(files: list[File], target: str) -> Workload:
         y,
         np.full(len(y), -1, np.int64),
         np.full(len(y), -1, np.int64),
-        tuple(reasons.tolist()),
+        tuple(np.select(odd, words, "").tolist()),
         y_name=target,
         y_source="the same table",
         is_table=True,

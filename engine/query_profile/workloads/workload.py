@@ -115,8 +115,7 @@ class Workload:
     @property
     def seconds(self) -> np.ndarray:
         """Lengths (T,) of the intervals, NaN where unknown."""
-        known = (self.start_ms >= 0) & (self.end_ms >= 0)
-        return np.where(known, (self.end_ms - self.start_ms) / 1000, np.nan)
+        return np.where((self.start_ms >= 0) & (self.end_ms >= 0), (self.end_ms - self.start_ms) / 1000, np.nan)
 
     @property
     def x(self) -> np.ndarray:
@@ -131,8 +130,7 @@ class Workload:
     @property
     def used(self) -> np.ndarray:
         """Mask (T,) of the intervals that fits use: free of doubt, with a plausible y."""
-        clear = np.array([not reason for reason in self.reasons], bool)
-        return np.asarray(clear & (np.abs(self.y) < HUGE))
+        return np.asarray(np.array([not reason for reason in self.reasons], bool) & (np.abs(self.y) < HUGE))
 
     def rows(self, pick: np.ndarray) -> Workload:
         """Return only the intervals that ``pick`` (indices or mask) selects."""
