@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from engine.core.reading import FileKind
-from engine.query_profile.reading.carried_logs import CarriedLog
 from engine.query_profile.reading.cpu_readers import (
+    CgroupCpu,
     CumulativeCsv,
     DockerStats,
     PidStat,
+    Pidstat,
     ProcStat,
     SadfCsv,
     Sysstat,
@@ -16,8 +17,7 @@ from engine.query_profile.reading.cpu_readers import (
 from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql import MysqlDigest, PtQueryDigest, SlowLog, SlowTable
 from engine.query_profile.reading.pgss import KcacheCsv, PgNames, PgssCsv, PgssInfo, PgssJson, PgStatMonitor
-from engine.query_profile.reading.postgres_log import PostgresCsv, PostgresJson, PostgresStderr
-from engine.query_profile.reading.server_cpu import CgroupCpu, Pidstat
+from engine.query_profile.reading.postgres_log import CarriedLog, PostgresCsv, PostgresJson, PostgresStderr
 from engine.query_profile.reading.wlr_csv import WlrCsv
 
 KINDS: tuple[FileKind, ...] = (

@@ -13,10 +13,10 @@ import polars as pl
 
 from engine.core.tables import Column, Kind, Table
 from engine.formats import sql_text
-from engine.query_profile.insight import grouping
 from engine.query_profile.insight.prediction import Exact
 from engine.query_profile.insight.profile import Profile, Saving, saving
 from engine.query_profile.parameters import QueryProfileParameters
+from engine.query_profile.result import result_tables
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import plausible
 from engine.query_profile.workloads.workload import ClassInfo
@@ -157,14 +157,12 @@ def _scaled(names: Sequence[str], factor: float, unit: str) -> list[pl.Expr]:
     return [(pl.col(name) * factor).alias(f"{name.removesuffix('_us')}_{unit}") for name in names]
 
 
-def tables(
-    result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
-) -> dict[str, tuple[Table, pl.DataFrame]]:
+def tables(given: Mapping[str, pl.DataFrame], names: Mapping[str, str]) -> dict[str, tuple[Table, pl.DataFrame]]:
     """Return the other result tables as the screen lists them, by name; absent tables are empty."""
     specs = {"methods": METHODS_LISTING, "comparison": COMPARED, "intervals": INTERVALS}
     listed = {name: spec.empty() for name, spec in specs.items()}
-    if "methods" in result_tables:
-        methods = result_tables["methods"]
+    if "methods" in given:
+        methods = given["methods"]
         listed["methods"] = methods.select(
             "method",
             pl.col("mape") * PERCENT,
@@ -173,8 +171,8 @@ def tables(
             pl.col("top_share") * PERCENT,
             labelled(methods, names, "top_class").alias("top_class"),
         )
-    if "comparison" in result_tables:
-        comparison = result_tables["comparison"]
+    if "comparison" in given:
+        comparison = given["comparison"]
         listed["comparison"] = comparison.select(
             "class",
             labelled(comparison, names),
@@ -186,8 +184,8 @@ def tables(
             "calls_now",
             *_scaled(("latency_before_us", "latency_now_us"), MS, "ms"),
         )
-    if "intervals" in result_tables:
-        listed["intervals"] = result_tables["intervals"].select(
+    if "intervals" in given:
+        listed["intervals"] = given["intervals"].select(
             "row", "end_ms", "seconds", "window", "used", *_scaled(("x", "y"), US, "s"), "reason",
         )  # fmt: skip
     return {name: (specs[name], specs[name].frame(frame)) for name, frame in listed.items()}
@@ -240,9 +238,9 @@ def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[st
     if profile.fits.large:
         return {}
     work = profile.work
-    group, names = grouping.group(work, parameters.group)
-    keep = grouping.matching(work, parameters.filter)
-    others = next((name for name in listed if name.startswith(grouping.OTHERS) and name not in names), "")
+    group, names = result_tables.group(work, parameters.group)
+    keep = result_tables.matching(work, parameters.filter)
+    others = next((name for name in listed if name.startswith(result_tables.OTHERS) and name not in names), "")
     separate = set(listed)
     row = np.array([i if name in separate or not others else len(names) for i, name in enumerate(names)], np.int64)
     points = _sparks(profile.by_class if profile.by_class.any() else plausible(work.x), SPARK_POINTS)

@@ -11,9 +11,8 @@ import polars as pl
 
 from engine.core.reading import Problem
 from engine.formats.timestamps import name_run, utc_text
-from engine.query_profile.reading.server_cpu import CGROUP
-from engine.query_profile.workloads import deltas
-from engine.query_profile.workloads.workload import Origin, Workload, depth
+from engine.query_profile.reading.cpu_readers import CGROUP
+from engine.query_profile.workloads.workload import MIXED, Origin, Workload, depth
 
 PREFERENCE = (
     "process",
@@ -266,7 +265,7 @@ def with_resource(
     """
     if work.returns:
         reason = (
-            f"{deltas.MIXED}: {work.returns} times a snapshot goes on from an earlier one than its predecessor; nothing is "
+            f"{MIXED}: {work.returns} times a snapshot goes on from an earlier one than its predecessor; nothing is "
             "attributed (keep the files of each server under a name or in a folder of its own)"
         )
         problems.append(Problem.at(work.label, "several-hosts", reason))

@@ -23,7 +23,7 @@ from engine.query_profile.reading.pgss import KCACHE, PgStatMonitor
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.tables import SNAPSHOTS
 from engine.query_profile.wlr.regression import HUGE, TINY
-from engine.query_profile.workloads import deltas, log_workloads, resources
+from engine.query_profile.workloads import deltas, resources
 from engine.query_profile.workloads.deltas import Interval, Statistics
 from engine.query_profile.workloads.snapshots import NOTE, Snapshot, fingerprint, in_time, taken, with_cpu
 from engine.query_profile.workloads.workload import ClassInfo, Origin, Workload, depth, folder, label, of_files
@@ -238,7 +238,7 @@ def find_sources(
 def _newest(work: Workload, most: int) -> Workload:
     """Return the newest ``most`` intervals of ``work``, with a note if there are others."""
     count = len(work.y)
-    note = log_workloads.left_out(count - most, count, "max-intervals")
+    note = deltas.left_out(count - most, count, "max-intervals")
     newest = np.arange(count - most, count)
     return work if count <= most else replace(work.rows(newest), notes=(*work.notes, note))
 
@@ -327,7 +327,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         notes = [*work.notes, *[NOTE] * run[0].listed]
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
-            notes.append(log_workloads.left_out(gone, lengths[server], why))
+            notes.append(deltas.left_out(gone, lengths[server], why))
         workloads.append((replace(work, notes=(*notes,)), Origin(place, series.removeprefix(STEM), system)))
     return workloads
 
@@ -435,8 +435,8 @@ class _Log:
             rows = rows.sort("calls", maintain_order=True).unique(["key", "start_ms"], keep="last", maintain_order=True)
             ends = np.unique(np.r_[rows["start_ms"].to_numpy(), rows["end_ms"].to_numpy()])
         else:
-            ends = None if self.system == PtQueryDigest.id else log_workloads.edges(rows, series, target)
-        return log_workloads.workload(rows, f"{self.system}: {self.title}", self.system, ends, memory)
+            ends = None if self.system == PtQueryDigest.id else deltas.edges(rows, series, target)
+        return deltas.log_workload(rows, f"{self.system}: {self.title}", self.system, ends, memory)
 
 
 def _logs(inputs: Inputs) -> list[_Log]:

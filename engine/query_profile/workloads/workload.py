@@ -166,6 +166,8 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
     return out
 
 
+MIXED = "snapshots of several servers are mixed, or not in order"
+
 Names = dict[tuple[str, str], str]
 """Name by kind (user or database) and id; ids with conflicting names are absent."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.query_profile.workloads import log_workloads
+from engine.query_profile.workloads import deltas
 from tests.engine.query_profile.builders import compute, read
 
 
@@ -73,7 +73,7 @@ def test_times_that_are_millennia_apart_make_no_million_intervals() -> None:
     data = log() + log().replace(b"2026-01-01", b"9999-12-31") + log().replace(b"2026-01-01", b"0002-01-01")
     result = compute({"slow.log": data}, draws="0")
     assert result.tables["classes"]["calls"].sum() == 3
-    assert result.tables["intervals"].height <= log_workloads.MOST_BUCKETS + 1
+    assert result.tables["intervals"].height <= deltas.MOST_BUCKETS + 1
 
 
 def test_a_stamp_beyond_all_times_is_left_alone() -> None:
