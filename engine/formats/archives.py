@@ -28,8 +28,7 @@ def pieces(
     """
     try:
         with archive.open(entry) as stream:
-            head = cast("zipfile.ZipExtFile", stream).peek(16) if packed else b""
-            packing: Packing = sniff(head)
+            packing: Packing = sniff(cast("zipfile.ZipExtFile", stream).peek(16) if packed else b"")
             yield from unpacked(lambda length, offset: stream.read(length), packing, budget)
     except (zipfile.BadZipFile, zlib.error, Damaged, EOFError, RuntimeError, OSError) as error:
         damaged(str(error) or type(error).__name__)

@@ -233,8 +233,7 @@ def _answer(path: str, query: Query, folder: str) -> int:
     rows = rows.select(name for name in query.columns if name in there)
     if query.first is not None:
         rows = rows.head(query.first)
-    some = query.where is not None or query.top is not None or query.first is not None
-    found = rows.collect() if some else None
+    found = rows.collect() if query.where is not None or query.top is not None or query.first is not None else None
     height = found.height if found is not None else int(rows.select(pl.len()).collect().item())
     if height > MOST_ROWS:
         raise ValueError(f"{height:,} rows are more than is read")

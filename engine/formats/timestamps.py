@@ -95,8 +95,7 @@ def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int 
     except (ValueError, OverflowError):
         return None
     fraction = (fraction or "")[:9]
-    millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
-    return int(moment.timestamp()) * 1000 + millis
+    return int(moment.timestamp()) * 1000 + (round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0)
 
 
 def name_instant_ms(name: str) -> int | None:

@@ -26,9 +26,8 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
 
     NaN and infinities become null, texts of ``json`` columns are decoded, nested lists and structs stay.
     """
-    documents = {c.name for c in table.columns if c.kind == "json"}
     names = frame.columns
-    for columns in _columns(frame, documents):
+    for columns in _columns(frame, {c.name for c in table.columns if c.kind == "json"}):
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
 
@@ -169,8 +168,7 @@ def _fitting(names: Sequence[str], table: Table, widths: Sequence[int], width: i
         )
         if longest is None:
             break
-        over = sum(widths) + 2 * (len(widths) - 1) - width
-        widths[longest] = max(widths[longest] - over, _CUT)
+        widths[longest] = max(widths[longest] - (sum(widths) + 2 * (len(widths) - 1) - width), _CUT)
 
     def importance(i: int) -> tuple[bool, int, int]:
         column = declared.get(names[i])

@@ -59,11 +59,9 @@ def best_split(series: Floats) -> tuple[int, float]:
     np.cumsum(inner, axis=0, out=inner)
     np.cumsum(inner, axis=1, out=inner)
     diagonal = total.diagonal()
-    upto = total[1:n, 2:]
-    at_tau = diagonal[1:n, None]
     # upto - at_tau: between X and Y; diagonal - 2 upto + at_tau: twice inside Y; at_tau: twice inside X.
-    q = upto * (for_cross + for_y)
-    q -= at_tau * (for_cross + for_x + for_y / 2.0)
+    q = total[1:n, 2:] * (for_cross + for_y)
+    q -= diagonal[1:n, None] * (for_cross + for_x + for_y / 2.0)
     q -= diagonal[None, 2:] * (for_y / 2.0)
     at = int(np.argmax(q + _beyond(n)))
     return at // (n - 1) + 1, float(q.ravel()[at])
@@ -76,13 +74,11 @@ def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
     Of the sum between X and Y, of twice the sum inside X, of the sum inside Y.
     """
     tau = np.arange(1, n)[:, None]
-    kappa = np.arange(2, n + 1)[None, :]
     size_x = tau.astype(np.float64)
-    size_y = np.maximum(kappa - tau, 1).astype(np.float64)
+    size_y = np.maximum(np.arange(2, n + 1)[None, :] - tau, 1).astype(np.float64)
     both = size_x + size_y
-    inside_x = size_y / (both * np.maximum(size_x - 1.0, 1.0))
     inside_y = 2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0))
-    return 2.0 / both, inside_x, inside_y
+    return 2.0 / both, size_y / (both * np.maximum(size_x - 1.0, 1.0)), inside_y
 
 
 @lru_cache(maxsize=256)
@@ -100,8 +96,7 @@ def student_p(left: Floats, right: Floats) -> float:
     mean1, mean2 = float(left.sum()) / n1, float(right.sum()) / n2
     apart1, apart2 = left - mean1, right - mean2
     squares1, squares2 = float(apart1 @ apart1), float(apart2 @ apart2)
-    pooled = ((n1 - 1) / n1 * squares1 + (n2 - 1) / n2 * squares2) / freedom
-    spread = math.sqrt(pooled * (1.0 / n1 + 1.0 / n2))
+    spread = math.sqrt((((n1 - 1) / n1 * squares1 + (n2 - 1) / n2 * squares2) / freedom) * (1.0 / n1 + 1.0 / n2))
     if spread == 0:
         return 1.0 if mean1 == mean2 else 0.0
     from scipy.special import stdtr
@@ -170,9 +165,8 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
         n1 = np.arange(1.0, m)
         n2 = m - n1
         left, right = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
-        inner_left = squares[:, :-1] - left * left / n1
         inner_right = squares[:, -1:] - squares[:, :-1] - right * right / n2
-        pooled = ((n1 - 1) / n1 * inner_left + (n2 - 1) / n2 * inner_right) / (m - 2)
+        pooled = ((n1 - 1) / n1 * (squares[:, :-1] - left * left / n1) + (n2 - 1) / n2 * inner_right) / (m - 2)
         apart = (left / n1 - right / n2) ** 2
         reach = float(stdtrit(m - 2, 1.0 - limit / 2.0)) ** 2 * (1.0 - 1e-6)
         surely = (apart < reach * pooled * (1.0 / n1 + 1.0 / n2)) & (pooled > 1e-7 * squares[:, -1:] / m)

@@ -55,5 +55,4 @@ def blocks(a: np.ndarray, t: np.ndarray, memory: float = 1.0) -> tuple[np.ndarra
     length = max(length, math.ceil(len(t) * a.shape[1] ** 2 * 8 / MOST_BYTES))
     starts = range(0, len(t), length)
     grams = np.stack([a[i : i + length].T @ a[i : i + length] for i in starts])
-    rights = np.stack([a[i : i + length].T @ t[i : i + length] for i in starts])
-    return grams, rights
+    return grams, np.stack([a[i : i + length].T @ t[i : i + length] for i in starts])

@@ -31,8 +31,7 @@ def _exact(n1: int, n2: int, gaps: NDArray[np.int64]) -> list[float]:
     total = math.comb(n1 + n2, n1)
     p_values = []
     for gap, stay in zip(gaps.tolist(), ways[:, n2].tolist(), strict=True):
-        least = 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)
-        p_values.append(min(1.0, max(1.0 - stay / total, least)))
+        p_values.append(min(1.0, max(1.0 - stay / total, 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total))))
     return p_values
 
 
@@ -65,8 +64,7 @@ def brown_forsythe_p(left: Floats, right: Floats) -> float:
     grand = (n1 * means[0] + n2 * means[1]) / (n1 + n2)
     between = n1 * (means[0] - grand) ** 2 + n2 * (means[1] - grand) ** 2
     within = sum(float(((side - mean) ** 2).sum()) for side, mean in zip(apart, means, strict=True))
-    rounding = np.finfo(float).eps * max(float(np.abs(side).max()) for side in (left, right))
-    if not within > (n1 + n2) * rounding**2:
+    if not within > (n1 + n2) * (np.finfo(float).eps * max(float(np.abs(side).max()) for side in (left, right))) ** 2:
         return float("nan")
     from scipy.special import fdtrc
 
@@ -81,8 +79,7 @@ def benjamini_hochberg(p: Floats) -> Floats:
     m = tested.size
     if m:
         order = tested[np.argsort(p[tested], kind="stable")]
-        scaled = p[order] * m / np.arange(1, m + 1)
-        q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+        q[order] = np.minimum(1.0, np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1])
     return q
 
 

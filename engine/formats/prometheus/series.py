@@ -63,8 +63,7 @@ class SeriesFile:
 
 def looks_like(name: str, head: bytes) -> bool:
     """Return whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
-    known = answers.looks_like(head) or _is_table(head) or text.looks_like(head)
-    return known or _instead(name, head) is not None
+    return answers.looks_like(head) or _is_table(head) or text.looks_like(head) or _instead(name, head) is not None
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
@@ -209,12 +208,11 @@ def _later(source: Source, file: SeriesFile) -> SeriesFile:
     newest = times.max()
     if source.mtime_ms <= 0 or not isinstance(newest, int) or newest <= limit or newest > 253_402_300_799_999:
         return file
-    count = int((times > limit).sum())
     reason = (
         f"samples up to {utc_text(newest)} are later than the file ({utc_text(source.mtime_ms)}): the clock of the server or "
         "of this machine is wrong"
     )
-    problem = Problem.at(source.path, "future-time", reason, count=count)
+    problem = Problem.at(source.path, "future-time", reason, count=int((times > limit).sum()))
     return SeriesFile(file.series, file.points, (*file.problems, problem), file.cut, file.answer)
 
 

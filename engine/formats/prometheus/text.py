@@ -84,8 +84,7 @@ def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
         end = data.find(b"\n", begin + LARGE) + 1 or len(data)
         part = _parse(path, data[begin:end], labels, names, openmetrics)
         moved = [replace(one, line=one.line + before) if one.line else one for one in part.problems]
-        samples = part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32))
-        yield Scrape(samples, tuple(moved), part.cut)
+        yield Scrape(part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32)), tuple(moved), part.cut)
         before += data.count(b"\n", begin, end)
         begin = end
 
@@ -162,7 +161,6 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmet
     special = pl.col("text").str.to_lowercase().replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)
     time = pl.col("stamp").cast(pl.Float64, strict=False)
     with_point = pl.col("stamp").str.contains(".", literal=True) & time.is_between(1e9, 1e11)
-    seconds = pl.lit(openmetrics) | with_point.any()
     label = pl.col("labels")
     plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
         ~label.str.contains(r"[\\\s]")
@@ -172,7 +170,7 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmet
         *(_cut_label(name) for name in labels),
         number.otherwise(special).alias("value"),
         pl.when(time.is_between(-9e15, 9e15))
-        .then((time * pl.when(seconds).then(1000.0).otherwise(1.0)).round())
+        .then((time * pl.when(pl.lit(openmetrics) | with_point.any()).then(1000.0).otherwise(1.0)).round())
         .cast(pl.Int64, strict=False)
         .alias("time_ms"),
         "line",
@@ -246,8 +244,7 @@ def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> p
     found_odd = samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True)
     for name in names:
         if found_odd[name]:
-            strange = samples.filter(odd[name])[name].unique().to_list()
-            tidy = {text: clean(_unescape(text)) for text in strange}
+            tidy = {text: clean(_unescape(text)) for text in samples.filter(odd[name])[name].unique().to_list()}
             samples = samples.with_columns(pl.col(name).replace(tidy))
     return samples
 

@@ -346,8 +346,8 @@ def log_workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray |
     """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
     file). ``name``: label of the workload; ``system``: its kind. The oldest intervals are left out where all metrics of all
     classes would take more than ``memory`` bytes."""
-    nested = pl.col("nested").fill_null(pl.lit(False))
-    part, within = part.filter(~nested), part.filter(nested)
+    inside_others = pl.col("nested").fill_null(pl.lit(False))
+    part, within = part.filter(~inside_others), part.filter(inside_others)
     part = part if edges is None else _split(part, edges)
     interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
     times = within.group_by("key").agg(pl.col("query").first(), pl.col("time_us").sum()).select("query", "time_us")

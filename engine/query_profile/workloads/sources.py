@@ -430,12 +430,12 @@ class _Log:
 
     def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
         """Cut the log into intervals at the samples of one of ``series``, if any, using at most ``memory`` bytes."""
-        rows = self.rows
+        rows, ends = self.rows, None
         if self.system == PgStatMonitor.id:  # exports repeat buckets: the last state, with most calls, counts
             rows = rows.sort("calls", maintain_order=True).unique(["key", "start_ms"], keep="last", maintain_order=True)
             ends = np.unique(np.r_[rows["start_ms"].to_numpy(), rows["end_ms"].to_numpy()])
-        else:
-            ends = None if self.system == PtQueryDigest.id else deltas.edges(rows, series, target)
+        elif self.system != PtQueryDigest.id:
+            ends = deltas.edges(rows, series, target)
         return deltas.log_workload(rows, f"{self.system}: {self.title}", self.system, ends, memory)
 
 
