@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -10,9 +12,6 @@ import polars as pl
 
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.core.view import Result
-
-Lists = dict[tuple[str, int], list[int]]
-"""Replicas by topic and partition."""
 
 
 def steps_of(result: Result, batch: int = 0) -> pl.DataFrame | None:
@@ -23,50 +22,37 @@ def steps_of(result: Result, batch: int = 0) -> pl.DataFrame | None:
     return steps.filter(pl.col("batch") == batch)
 
 
-def _lists(steps: pl.DataFrame, column: str, keep: str) -> Lists:
-    """Return the replicas in ``column`` of the partitions whose list differs in the end; ``keep`` first or last of each."""
+def _changed(steps: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return the partitions whose ``column`` is another one in the end, and what is in it ``before`` and ``after`` the steps."""
     each = steps.group_by("topic", "partition", maintain_order=True).agg(
-        pl.col("replicas").first(),
-        pl.col("new_replicas").last(),
-        pl.col(column).first().alias("first"),
-        pl.col(column).last().alias("last"),
+        pl.col(column).first().alias("before"), pl.col(f"new_{column}").last().alias("after")
     )
-    changed = each.filter(pl.col("replicas") != pl.col("new_replicas")).sort("topic", "partition")
-    return {(row["topic"], row["partition"]): row[keep] for row in changed.iter_rows(named=True)}
-
-
-def _reassignment(lists: Lists) -> str:
-    partitions = [
-        {"topic": topic, "partition": partition, "replicas": replicas, "log_dirs": ["any"] * len(replicas)}
-        for (topic, partition), replicas in lists.items()
-    ]
-    return _json({"version": 1, "partitions": partitions})
+    return each.filter(pl.col("before") != pl.col("after")).sort("topic", "partition")
 
 
 def _json(value: dict[str, Any]) -> str:
     return msgspec.json.encode(value).decode() + "\n"
 
 
-def reassignment(steps: pl.DataFrame) -> str:
-    """Return the reassignment JSON: the replicas after the steps, of partitions whose list changes."""
-    return _reassignment(_lists(steps, "new_replicas", "last"))
+def _reassignment(steps: pl.DataFrame, keep: str) -> str:
+    """Return the reassignment JSON: the replicas ``before`` or ``after`` the steps, of partitions whose list changes."""
+    partitions = [
+        {"topic": topic, "partition": partition, "replicas": replicas, "log_dirs": ["any"] * len(replicas)}
+        for topic, partition, replicas in _changed(steps, "replicas").select("topic", "partition", keep).iter_rows()
+    ]
+    return _json({"version": 1, "partitions": partitions})
 
 
-def rollback(steps: pl.DataFrame) -> str:
-    """Return the reassignment JSON that brings back the replicas before the steps."""
-    return _reassignment(_lists(steps, "replicas", "first"))
-
-
-def election(steps: pl.DataFrame) -> str:
+def _election(steps: pl.DataFrame) -> str:
     """Return the election JSON: exactly the partitions whose leader differs after the steps."""
-    each = steps.group_by("topic", "partition", maintain_order=True).agg(
-        pl.col("leader").first(), pl.col("new_leader").last()
-    )
-    moved = each.filter(pl.col("leader") != pl.col("new_leader")).sort("topic", "partition")
-    return _json({"partitions": moved.select("topic", "partition").to_dicts()})
+    return _json({"partitions": _changed(steps, "leader").select("topic", "partition").to_dicts()})
 
 
-ANSWERS = {"reassignment": reassignment, "rollback": rollback, "election": election}
+ANSWERS: dict[str, Callable[[pl.DataFrame], str]] = {
+    "reassignment": partial(_reassignment, keep="after"),
+    "rollback": partial(_reassignment, keep="before"),
+    "election": _election,
+}
 """What can be printed of a plan."""
 
 

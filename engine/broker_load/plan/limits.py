@@ -28,8 +28,6 @@ PLACE = np.array([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15])
 """[13] place of each band in the order of goals."""
 HOST_CAPACITY, HOST_USAGE = np.array([2, 3, 4]), np.array([8, 9, 10])
 """Bands of capacity and of usage that are compared by host too."""
-SLACK = 1e-4
-"""How far inside the limits plans stay, so that the rounding of sums does not decide."""
 
 
 @dataclass(frozen=True, eq=False)

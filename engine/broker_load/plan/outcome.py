@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import msgspec
@@ -12,6 +13,7 @@ from engine.broker_load.cruise_control import load_model, replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
+from engine.broker_load.model.topology import Flags, Floats, Longs
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import planner, proofs
 from engine.broker_load.plan.limits import HARD
@@ -72,15 +74,12 @@ def refuse(why: str, builder: ResultBuilder) -> None:
 
 def _possible(model: Model, cluster: Cluster) -> None:
     """Raise NoPlan where loads are not known."""
-    reasons = {
-        "no topology: kafka-topics --describe gives it": model.synthetic or not cluster.topology.size,
-        "no window has samples: scrapes or samples give the loads": not model.rounds and model.finished is None,
-        model.history.unknown: bool(model.history.unknown),
-        f"the loads of some brokers are unknown ({cluster.missing})": bool(cluster.lacking),
-    }
-    for why, holds in reasons.items():
-        if holds:
-            raise NoPlan(why)
+    if model.synthetic or not cluster.topology.size:
+        raise NoPlan("no topology: kafka-topics --describe gives it")
+    if not model.rounds and model.finished is None:
+        raise NoPlan("no window has samples: scrapes or samples give the loads")
+    if model.history.unknown or cluster.lacking:
+        raise NoPlan(model.history.unknown or f"the loads of some brokers are unknown ({cluster.missing})")
 
 
 def _settled(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> Cluster:
@@ -170,61 +169,63 @@ def placed_cluster(
 
 def _curve(made: Plan) -> pl.DataFrame:
     problem, brokers = made.problem, len(made.problem.alive)
-    known = not problem.cluster.missing
-    total, moves, leaders = 0.0, 0, 0
-    rows = set[int]()
     names = [verdict.goal for verdict in made.verdicts]
-    out: dict[str, list[object]] = {name: [] for name in tables.PLAN_CURVE.schema}
+    stands = [made.today, *(step.after or made.today for step in made.steps)]
+    steps, rows = made.steps, [step.row for step in made.steps]
+    moves = np.cumsum([0, *(not step.free for step in steps)]).tolist()
+    moved = np.cumsum([0.0, *(step.mb for step in steps)]).tolist()
+    first = np.isin(np.arange(len(rows)), np.unique(rows, return_index=True)[1])
 
-    def add_row(number: int, now: Standing) -> None:
-        racks = int(problem.counted[brokers:].sum())
-        line: dict[str, object] = {
-            "step": number, "moved_mb": _mb(made, total, not moves), "replica_moves": moves, "leader_moves": leaders,
-            "partitions": len(rows), "offline": now.offline, "goals_violated": int(now.violated.sum()),
-            "violated": "|".join(name for name, bad in zip(names, now.violated.tolist(), strict=True) if bad),
-            "balancedness": now.score(made.verdicts),
-            "survived_brokers": int(now.survived[:brokers].sum()) if known else None,
-            "brokers": int(problem.counted[:brokers].sum()),
-            "survived_racks": int(now.survived[brokers:].sum()) if known else None, "racks": racks,
-            "worst_headroom_pct": None if now.headroom is None else 100 * now.headroom,
-        }  # fmt: skip
-        for name, value in line.items():
-            out[name].append(value)
+    def survived(part: slice) -> list[int | None]:
+        return [None if problem.cluster.missing else int(now.survived[part].sum()) for now in stands]
 
-    add_row(0, made.today)
-    for number, step in enumerate(made.steps, 1):
-        total += step.mb
-        moves += not step.free
-        leaders += step.leader != step.before.leader
-        rows.add(step.row)
-        add_row(number, step.after or made.today)
-    return tables.PLAN_CURVE.frame(out)
+    return tables.PLAN_CURVE.frame(
+        {
+            "step": list(range(len(stands))),
+            "moved_mb": [_mb(made, total, not count) for total, count in zip(moved, moves, strict=True)],
+            "replica_moves": moves,
+            "leader_moves": np.cumsum([0, *(step.leader != step.before.leader for step in steps)]),
+            "partitions": np.cumsum([0, *first]),
+            "offline": [now.offline for now in stands],
+            "goals_violated": [int(now.violated.sum()) for now in stands],
+            "violated": ["|".join(itertools.compress(names, now.violated)) for now in stands],
+            "balancedness": [now.score(made.verdicts) for now in stands],
+            "survived_brokers": survived(slice(brokers)),
+            "brokers": [int(problem.counted[:brokers].sum())] * len(stands),
+            "survived_racks": survived(slice(brokers, None)),
+            "racks": [int(problem.counted[brokers:].sum())] * len(stands),
+            "worst_headroom_pct": [None if now.headroom is None else 100 * now.headroom for now in stands],
+        }
+    )
 
 
 def _goals(made: Plan) -> pl.DataFrame:
-    undecided, last = made.undecided, made.last
     end = State(made.problem)
     for place, (replicas, leader) in made.placements().items():
         end.place(place, replicas, leader)
-    before, after = proofs.excesses(made.problem, made.first), proofs.excesses(made.problem, end)
-    out: dict[str, list[object]] = {name: [] for name in tables.PLAN_GOALS.schema}
-    for goal, verdict in enumerate(made.verdicts):
-        known = not undecided[goal]
-        row: dict[str, object] = {
-            "goal": verdict.goal, "hard": verdict.hard,
-            "violated_before": bool(made.today.violated[goal]) if known else None,
-            "violated_after": bool(last.violated[goal]) if known else None,
-            "offenders_before": int(made.today.offenders[goal]) if known else None,
-            "offenders_after": int(last.offenders[goal]) if known else None,
-            "excess_before": float(before[goal]) if known else None,
-            "excess_after": float(after[goal]) if known else None,
-            "reachable": goal not in made.why_not if known else None,
-            "why_not": made.why_not.get(goal, "") if known else verdict.detail or "cannot be decided",
-            "least_mb": made.least.get(goal),
-        }  # fmt: skip
-        for name, value in row.items():
-            out[name].append(value)
-    return tables.PLAN_GOALS.frame(out)
+    known = (~made.undecided).tolist()
+
+    def where_known(values: Floats | Flags | Longs) -> list[object]:
+        return [value if sure else None for value, sure in zip(values.tolist(), known, strict=True)]
+
+    return tables.PLAN_GOALS.frame(
+        {
+            "goal": [verdict.goal for verdict in made.verdicts],
+            "hard": [verdict.hard for verdict in made.verdicts],
+            "violated_before": where_known(made.today.violated),
+            "violated_after": where_known(made.last.violated),
+            "offenders_before": where_known(made.today.offenders),
+            "offenders_after": where_known(made.last.offenders),
+            "excess_before": where_known(proofs.excesses(made.problem, made.first)),
+            "excess_after": where_known(proofs.excesses(made.problem, end)),
+            "reachable": where_known(~np.isin(np.arange(len(known)), list(made.why_not))),
+            "why_not": [
+                made.why_not.get(goal, "") if sure else verdict.detail or "cannot be decided"
+                for goal, (verdict, sure) in enumerate(zip(made.verdicts, known, strict=True))
+            ],
+            "least_mb": [made.least.get(goal) for goal in range(len(known))],
+        }
+    )
 
 
 def _amount(mb: float) -> str:
@@ -346,25 +347,26 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
     ]
     builder.notes += made.lost
     unsure = [verdict.goal for verdict in made.verdicts if verdict.violated is None]
-    if unsure:
-        builder.notes.append(f"not planned for: {', '.join(unsure)} ({problem.cluster.missing or 'undecided'})")
-    if not problem.sized:
-        builder.notes.append(
-            "sizes are unknown: the plan saves moves; kafka-log-dirs or scrapes of the log size give them"
+    still, busy = int((problem.cluster.topology.leader < 0).sum()), builder.summary["plan_left_alone"]
+    builder.notes += [
+        note
+        for note, holds in (
+            (f"not planned for: {', '.join(unsure)} ({problem.cluster.missing or 'undecided'})", unsure),
+            (
+                "sizes are unknown: the plan saves moves; kafka-log-dirs or scrapes of the log size give them",
+                not problem.sized,
+            ),
+            (f"{plural(made.left_out, 'step')} left out: each would make a hard goal worse", made.left_out),
+            (f"the plan is cut: {plural(made.cut, 'step')} not shown", made.cut),
+            (f"{plural(still, 'partition')} without a leader left alone", still),
+            (
+                f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now, and the "
+                "plan starts from where it leads; until it is done, kafka-reassign-partitions needs --additional",
+                busy,
+            ),
         )
-    if made.left_out:
-        builder.notes.append(f"{plural(made.left_out, 'step')} left out: each would make a hard goal worse")
-    if made.cut:
-        builder.notes.append(f"the plan is cut: {plural(made.cut, 'step')} not shown")
-    still = np.flatnonzero(problem.cluster.topology.leader < 0)
-    if len(still):
-        builder.notes.append(f"{plural(len(still), 'partition')} without a leader left alone")
-    busy = builder.summary["plan_left_alone"]
-    if busy:
-        builder.notes.append(
-            f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now, and the plan "
-            "starts from where it leads; until it is done, kafka-reassign-partitions needs --additional"
-        )
+        if holds
+    ]
     builder.notes += _slow(made)
     if want.drain and last.offline:
         builder.findings.append(
@@ -372,8 +374,7 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
                 "severe", "drain", f"{plural(last.offline, 'replica')} found no place on the other brokers; add brokers"
             )
         )
-    first = problem.cluster.topology
-    elsewhere, _ = failover.preferred(first)
+    elsewhere, _ = failover.preferred(problem.cluster.topology)
     if len(elsewhere):
         builder.notes.append(
             f"{plural(len(elsewhere), 'partition')} not led by the first replica: with auto.leader.rebalance.enable Kafka "

@@ -20,12 +20,12 @@ from engine.broker_load.model import broker_capacity
 from engine.broker_load.model.topology import Flags
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import limits, proofs, sequence
+from engine.broker_load.plan.balance import Balance, survive
 from engine.broker_load.plan.limits import HARD
 from engine.broker_load.plan.problem import DISK, Problem, loads_of
 from engine.broker_load.plan.search import Search
 from engine.broker_load.plan.sequence import Batch, Standing, Step
 from engine.broker_load.plan.state import State
-from engine.broker_load.plan.survive import survive
 from engine.core.parameters import no_what_if
 
 SMALL = 3_000
@@ -205,11 +205,9 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
     if problem.cluster.missing:
         can = np.zeros_like(can)
     ways = [_Way(chased, can, names, drained, want.survive, free)]
-    if want.survive and problem.cluster.topology.size <= SMALL:
-        ways.append(replace(ways[0], together=True))
-    elif not free and problem.cluster.topology.size <= SMALL:
-        late = replace(ways[0], goals_first=True, careful=True)
-        ways += [late, replace(late, careful=False, rounds=3), replace(ways[0], guarded=True, rounds=2)]
+    if problem.cluster.topology.size <= SMALL and not free:
+        more = replace(ways[0], together=want.survive, balanced=not want.survive)
+        ways += [more] if want.survive else [replace(more, goals_first=True), more]
 
     def part(number: int) -> Report:
         return lambda share, text: report((number + share) / len(ways), text)
@@ -223,7 +221,7 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
             best = min(range(len(steps) + 1), key=lambda end: _worth(problem, today, steps[:end], can))
             steps = steps[:best]
         ends.append((today, steps, left_out))
-        if number and min(_worth(problem, *end[:2], can)[:5] for end in ends) <= (0.0, 0, 0, len(why), 0):
+        if number and min(_worth(problem, *end[:2], can)[:5] for end in ends) <= (0.0, 0, len(why), 0, 0):
             break
     today, steps, left_out = min(ends, key=lambda end: _worth(problem, end[0], end[1], can))
     least = proofs.least_mb(problem, first, undecided)
@@ -233,9 +231,8 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense; ``guarded``: no
-    goal is mended at the expense of survival; ``together``: all losses are relieved, also where some stay; ``rounds`` of the
-    soft goals and survival in turns."""
+    """One way to search: losses before the soft goals; ``balanced``: then what is left of both together, ``goals_first`` if set;
+    ``together``: all losses are relieved, also where some stay."""
 
     chased: Flags
     reachable: Flags
@@ -244,10 +241,8 @@ class _Way:
     only_survival: bool
     free: bool
     goals_first: bool = False
-    careful: bool = False
-    guarded: bool = False
+    balanced: bool = False
     together: bool = False
-    rounds: int = 1
 
     def search(self, problem: Problem, check: Callable[[], None], report: Report) -> Search:
         """Return the placement found, with everything that changed."""
@@ -281,21 +276,29 @@ class _Way:
             yield everything
             yield search.take_back
             yield partial(search.take_back, strict=False)
-        if survives:
-            yield partial(losses, self.careful)
-        for _ in range(0 if self.only_survival else self.rounds):
-            guarded = self.goals_first or self.guarded
-            yield partial(setattr, search, "guarded", guarded)
+        elif survives:
+            yield losses
+        if not (self.only_survival or self.goals_first):
+            yield partial(setattr, search, "guarded", self.balanced)
             yield everything
-            if survives:
-                yield partial(losses, self.careful or not guarded)
+            if survives and not self.balanced:
+                yield partial(losses, careful=True)
+        if self.balanced:
+            brokers = self.reachable & (np.arange(len(self.reachable)) < len(search.problem.alive))
+            soft = search.chased & ~HARD
+            yield partial(setattr, search, "guarded", False)
+            yield Balance(search, brokers & survives, self.names, soft).run
+            if parameters.plan_survive == "rack":
+                yield partial(Balance(search, self.reachable, self.names, soft).run, 0.3)
+            yield search.guard
         yield search.take_back
         if not self.only_survival:
             yield partial(search.take_back, strict=False)
 
 
 def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
-    """Return how bad the end of ``steps`` is: offline, hard goals, losses of brokers, goals, losses of racks, MB and steps."""
+    """Return how bad the end of ``steps`` is: offline, hard goals, goals and losses of brokers, the latter, losses of racks, MB
+    and steps."""
     last = (steps[-1].after if steps else None) or today
     lost = int((can & ~last.survived)[: len(problem.alive)].sum())
     copied = sum(step.mb for step in steps)
@@ -303,8 +306,8 @@ def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> 
     return (
         float(last.offline),
         int(last.violated[HARD].sum()),
+        lost + int(last.violated.sum()),
         lost,
-        int(last.violated.sum()),
         racks,
         copied,
         len(steps),

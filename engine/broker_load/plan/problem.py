@@ -18,6 +18,8 @@ CARRIED = np.array([CPU, NW_OUT])
 """Rows of the load that goes to an heir, beside the leader's network in."""
 IN_SYNC, ELIGIBLE, LIVING = 1, 2, 4
 """What a replica is: in sync, in the ELR, on a living broker and directory; any sum of them."""
+SLACK = 1e-4
+"""How far inside the limits plans stay, so that the rounding of sums does not decide."""
 MOST_RACKS = 64
 """Most racks of which the loss is computed, as in table ``failures``."""
 
@@ -70,6 +72,16 @@ class Problem:
         """[4, B] capacity of each broker; infinite where unknown, 0 on dead ones."""
         room = np.stack([self.cluster.capacity(name) for name in RESOURCES])
         return np.where(np.isnan(room), np.inf, room)
+
+    @cached_property
+    def carriable(self) -> tuple[Floats, Floats]:
+        """[2, B] CPU and network out that each broker may carry after a loss, drawn in, and the inverse of its capacity.
+
+        Without capacity no load is none, and any is much.
+        """
+        room = self.room[CARRIED]
+        share = np.divide(1.0, room, out=np.full_like(room, 1e12), where=room > 0)
+        return self.thresholds[CARRIED, None] * (1 - SLACK) * room, share
 
     @cached_property
     def thresholds(self) -> Floats:

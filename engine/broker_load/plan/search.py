@@ -22,8 +22,6 @@ AT_ONCE, PER = 48, 2_000
 """Most changes taken of one evaluation, each checked again before it is kept, and the replicas per each such change: one
 at a time is best, and slow in a large cluster."""
 PASSES = 3
-REPAIRS = 600
-"""Most repairs of a search: they take most of its time."""
 TRIES = 8
 """Changes that are tried more of one evaluation where some of them may lose what is survived."""
 EPSILON = 1e-9
@@ -39,8 +37,7 @@ Mark = tuple[int, Floats, Flags]
 @dataclass
 class Search:
     """A state that is being mended. ``chased`` [16] goals that can be met; ``guarded`` whether nothing that is survived may be
-    lost, unless ``repair`` gives it back; ``risk`` how much survivors [M] get over their thresholds more with each candidate;
-    ``free`` whether nothing may be copied."""
+    lost; ``free`` whether nothing may be copied."""
 
     state: State
     chased: Flags
@@ -53,9 +50,7 @@ class Search:
         self.at_once = int(np.clip((self.state.lists >= 0).sum() // PER, 1, AT_ONCE))
         self.kept = self.survived()
         self.journal: list[tuple[Placed, str]] = []
-        self.repairs, self.looked_at = REPAIRS, 0
-        self.repair: Callable[[], bool] = lambda: False
-        self.risk: Callable[[Candidates], Floats] = lambda made: np.zeros(len(made))
+        self.looked_at = 0
 
     @property
     def problem(self) -> Problem:
@@ -70,17 +65,14 @@ class Search:
         """Return the losses [E] that are survived."""
         return self.state.survival().survived & self.problem.counted
 
-    def _safe(self, repair: bool) -> bool:
-        """Return whether, where guarded, every loss is still survived, or is again after a ``repair``; note those that are now
-        too."""
-        if not self.guarded:
-            return True
-        survived = self.survived()
-        if not (self.kept & ~survived).any():
+    def _safe(self) -> bool:
+        """Return whether, where guarded, every loss is still survived; note those that are now too."""
+        if self.guarded:
+            survived = self.survived()
+            if (self.kept & ~survived).any():
+                return False
             self.kept = survived
-            return True
-        self.repairs -= repair
-        return repair and self.repairs >= 0 and self.repair() and self._safe(repair=False)
+        return True
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 
@@ -105,15 +97,14 @@ class Search:
             if placed.leader != now.leader[row] or (placed.replicas != now.lists[row]).any()
         }
 
-    def attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool], repair: bool = False) -> bool:
-        """Make the changes if the totals [16] afterwards are ``fine`` and, where guarded, every loss stays survived, or can be
-        again after a ``repair``."""
+    def attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool]) -> bool:
+        """Make the changes if the totals [16] afterwards are ``fine`` and, where guarded, every loss stays survived."""
         start = self.mark()
         self.journal += [(self.state.place(*change), reason) for change in changes]
         totals = self.state.totals()
         if fine(totals):
             self.now = totals
-            if self._safe(repair):
+            if self._safe():
                 return True
         self.back_to(start)
         return False
@@ -219,16 +210,16 @@ class Search:
         stuck: set[tuple[int, int]] = set()
         while True:
             self.check()
-            excess = self._by_broker(goal)
+            excess = self.by_broker(goal)
             for topic, broker in stuck:
                 excess[topic, broker] = 0.0
             if excess.max(initial=0.0) <= EPSILON:
                 return
             topic, broker = (int(place) for place in np.unravel_index(int(np.argmax(excess)), excess.shape))
-            if not any(self._take(made, goal, name, topic, broker) for made in self._offers(goal, topic, broker)):
+            if not any(self._take(made, goal, name, topic, broker) for made in self.offers(goal, topic, broker)):
                 stuck.add((topic, broker))
 
-    def _by_broker(self, goal: int) -> Floats:
+    def by_broker(self, goal: int) -> Floats:
         """Return how far each broker is outside a goal: [1, B], of topics [T, B]."""
         state = self.state
         if goal != TOPIC:
@@ -236,7 +227,7 @@ class Search:
         low, high = state.topic_low[:, None], state.topic_high[:, None]
         return (np.maximum(state.topics - high, 0.0) + np.maximum(low - state.topics, 0.0)) * self.problem.alive
 
-    def _offers(self, goal: int, topic: int, broker: int) -> Iterator[Candidates]:
+    def offers(self, goal: int, topic: int, broker: int) -> Iterator[Candidates]:
         """Yield changes that may help ``broker``, the cheapest kind first: leaderships, moves, swaps."""
         state, problem = self.state, self.problem
         me = np.array([broker], np.int32)
@@ -296,20 +287,18 @@ class Search:
         cost = candidates.sizes(self.problem, made)
         score = np.where(value > 0, value / cost, value * cost)[fit]
         made_now = 0
-        risk = self.risk(made.take(fit)) if self.guarded else np.zeros(len(fit))
-        order = fit[np.lexsort((made.target[fit], made.row[fit], -score, risk > EPSILON))]
+        order = fit[np.lexsort((made.target[fit], made.row[fit], -score))]
         _, first = np.unique(made.row[order], return_index=True)  # the best of each partition
         for one in order[np.sort(first)][: self.at_once + TRIES * self.guarded].tolist():
-            fine = self._helps(goal, held)
-            if not self.still(made, one):
-                continue
-            made_now += self.attempt(made.changes(self.state, one), name, fine, repair=True)
-            if made_now and (made_now == self.at_once or self._by_broker(goal)[topic, broker] <= EPSILON):
+            if self.still(made, one):
+                made_now += self.attempt(
+                    made.changes(self.state, one),
+                    name,
+                    lambda totals: bool(totals[goal] < self.now[goal] - EPSILON) and self._no_worse(totals, held),
+                )
+            if made_now and (made_now == self.at_once or self.by_broker(goal)[topic, broker] <= EPSILON):
                 break
         return made_now > 0
-
-    def _helps(self, goal: int, held: Flags) -> Callable[[Floats], bool]:
-        return lambda totals: bool(totals[goal] < self.now[goal] - EPSILON) and self._no_worse(totals, held)
 
     def still(self, made: Candidates, one: int) -> bool:
         """Return whether a candidate's replicas are still where they were when it was found, and its targets free."""
@@ -349,7 +338,7 @@ class Search:
                 missed = self._missed()
                 kept = self._no_worse(totals, HARD) and bool((missed <= offenders)[self.chased].all())
             self.now = totals
-            if not (kept and self._safe(repair=True)):
+            if not (kept and self._safe()):
                 self.back_to(start)
 
     def _had_to(self, placed: Placed) -> bool:

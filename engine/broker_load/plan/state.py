@@ -21,6 +21,7 @@ from engine.broker_load.plan.problem import (
     LIVING,
     NW_IN,
     NW_OUT,
+    SLACK,
     Problem,
     broken_racks,
     heirs,
@@ -59,7 +60,7 @@ class State:
     ``next`` [P, 2] heir if the leader's broker or rack dies.
     """
 
-    def __init__(self, problem: Problem, slack: float = limits.SLACK) -> None:
+    def __init__(self, problem: Problem, slack: float = SLACK) -> None:
         self.problem, self.slack = problem, slack
         topology, loads = problem.cluster.topology, problem.cluster.loads
         self.lists = topology.replicas.astype(np.int32)

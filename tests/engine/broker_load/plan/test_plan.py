@@ -191,6 +191,8 @@ def test_against_the_plans_of_cruise_control(case: str, kind: str) -> None:
     assert last["survived_racks"] >= bar["survived_racks"]
     if kind == "mend":
         assert last["goals_violated"] <= ask["peer"]["violated"]
+        left = result.tables["plan_goals"].filter(violated_after=True)
+        assert not left["reachable"].any(), "goals and losses are mended together"
         only = compute(inputs, ("plan", "survive"), *options).tables["plan_curve"].row(-1, named=True)
         assert last["survived_brokers"] >= only["survived_brokers"], "nothing is lost that survival alone reaches"
     assert {*last["violated"].split("|")} <= {"", *GOALS}
