@@ -179,7 +179,7 @@ def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
 
 
 def _normal_sf(z: Floats) -> Floats:
-    from scipy.special import ndtr
+    from engine.stats.special import ndtr
 
     return np.asarray(ndtr(-z), dtype=np.float64)
 
@@ -249,7 +249,7 @@ def critical_rank(n1: int, n2: int, alpha: float) -> int:
     if pairs <= EXACT_PAIRS:
         # A tail that equals alpha exactly must count despite rounding of the cumulated probabilities.
         return int(np.searchsorted(u_distribution(n1, n2), alpha * (1 + 1e-12), side="right"))
-    from scipy.special import ndtri
+    from engine.stats.special import ndtri
 
     c = pairs / 2.0 + float(ndtri(alpha)) * math.sqrt(pairs * (n1 + n2 + 1) / 12.0)
     return max(0, math.floor(c + 0.5))

@@ -9,7 +9,7 @@ sample, the file's name or its modification time. See ``metric_names`` for the n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -68,8 +68,10 @@ class MetricScrape(Document):
         file = prometheus.read(source, data, metric_names.LABELS, metric_names.NAMES)
         problems = list(file.problems)
         series, names = _by_cluster(_series(file, source), source, problems)
-        facts = _facts(series)
-        mapped = _mapped(series, source, problems)
+        # Each query takes as long as for thousands of lines: those for absent series and labels are skipped.
+        found = set(series["series"].unique().to_list())
+        facts = _facts(series) if found & _NAMES_OF_FACTS else _NO_FACTS
+        mapped = _mapped(series, found, source, problems)
         if facts.height:  # without the CPU of exporters of the whole cluster, which are not brokers
             exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
             of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
@@ -80,12 +82,10 @@ class MetricScrape(Document):
             rows["cluster_facts"] = _spans(facts, file, source)
         if names:
             rows["clusters"] = _clusters(names, mapped, facts)
-        machines = _machines(series)
-        if machines.height:
+        if _has(series, metric_names.MACHINES) and (machines := _machines(series)).height:
             rows["machines"] = machines
-        info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
-        if info.height:
-            rows["broker_list"] = _broker_list(info, file)
+        if found & set(metric_names.BROKER_INFO):
+            rows["broker_list"] = _broker_list(series.filter(pl.col("series").is_in(metric_names.BROKER_INFO)), file)
         return Reading(rows=rows, problems=problems, consumed=len(data), complete=final or not file.cut)
 
 
@@ -112,12 +112,16 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl.DataFrame:
+def _has(series: pl.DataFrame, labels: Sequence[str]) -> bool:
+    """Return whether any series has one of ``labels``."""
+    return any(series[label].null_count() < series.height for label in labels)
+
+
+def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Return the series that are raw metrics: ``row``, ``host``, ``broker``, ``id_of`` (metric), ``topic``, ``number``
-    (partition or CPU), ``counter``, ``rank``, and the columns that messages show."""
-    # Most scrapes have few of these: queries for absent series are skipped.
-    found = set(series["series"].unique().to_list())
-    named = series.join(metric_names.KNOWN, on=["series", "kind", "asked"], how="inner", maintain_order="left")
+    (partition or CPU), ``counter``, ``rank``, and the columns that messages show. ``found``: the names of all series."""
+    known = metric_names.KNOWN.lazy()
+    named = series.lazy().join(known, on=["series", "kind", "asked"], how="inner", maintain_order="left")
     if found & set(metric_names.CONTAINERS):
         container = pl.col("series").is_in(metric_names.CONTAINERS)
         broker = metric_names.of_broker(pl.col("container")) & (pl.col("resource").fill_null("cpu") == "cpu")
@@ -126,18 +130,19 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
     per_cpu = pl.col("series").is_in(["container_cpu_usage_seconds_total", "redpanda_cpu_busy_seconds_total"])
     cpu = pl.coalesce("shard", "cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False)
     size = pl.col("topic_metric") == raw_metrics.SIZE
-    named = named.with_columns(
+    taken = named.with_columns(
         pl.when(has_topic).then("topic_metric").otherwise("broker_metric").alias("id_of"),
         pl.when(size).then(pl.col("partition").cast(pl.Int32, strict=False)).when(per_cpu).then(cpu).alias("number"),
         pl.when("rated").then(False).otherwise("counter").alias("counter"),
         pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
-    )
-    lost = named.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
-    problems += _problem(source, "missing-label", "a size without topic or partition", lost)
-    named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
+    ).collect(engine="in-memory")
+    if (taken["topic_metric"] == raw_metrics.SIZE).any():
+        lost = taken.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
+        problems += _problem(source, "missing-label", "a size without topic or partition", lost)
     columns = ["row", "host", "cluster", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric",
                "labels"]  # fmt: skip
-    mapped = named.select(columns)
+    wanted = (pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0))
+    mapped = taken.lazy().filter(wanted).select(columns).collect(engine="in-memory")
     if found & set(metric_names.NODE_CPU):
         mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")
     if (
@@ -202,6 +207,8 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
 
 def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -> tuple[pl.DataFrame, list[str]]:
     """Add ``cluster``, the place from 1 of each series' cluster among the names in labels (0: no label); return both."""
+    if not _has(series, metric_names.CLUSTERS):
+        return series.with_columns(pl.lit(0, pl.UInt8).alias("cluster")), []
     name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.CLUSTERS)
     found = series.select(name.alias("name"))["name"]
     names = found.drop_nulls().unique().sort().to_list()
@@ -236,11 +243,12 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     points = file.points.select("value", "time_ms").with_columns(take)
     if (take < 0).any():
         points = points.filter(take >= 0)
-    odd = points.filter(~pl.col("value").is_finite())
-    if odd.height:
+    finite = points["value"].is_finite()
+    if not finite.all():
+        odd = points.filter(~finite)
         first = mapped[odd["take"][:1]]
         problems += _problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height)
-        points = points.filter(pl.col("value").is_finite())
+        points = points.filter(finite)
     place = mapped["place"].gather(points["take"])
     if mapped["place"].n_unique() < mapped.height or (not file.answer and points.height > mapped.height):
         keys = points.select("time_ms", "value").with_columns(place)
@@ -300,6 +308,10 @@ def _facts(series: pl.DataFrame) -> pl.DataFrame:
     of_topic = (pl.col("fact") == raw_metrics.TOPIC_BYTES) | pl.col("label").is_not_null()
     placed = pl.col("topic").is_not_null() & ((pl.col("partition") >= 0) | of_topic)
     return named.filter(pl.when(of_broker).then(pl.col("broker") >= 0).otherwise(placed))
+
+
+_NAMES_OF_FACTS = frozenset(metric_names.FACTS["series"])
+_NO_FACTS = pl.DataFrame(schema={"host": pl.String, "cluster": pl.UInt8})
 
 
 def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFrame:

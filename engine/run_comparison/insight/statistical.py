@@ -190,7 +190,7 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
 
     The smaller number of those for equivalence and for a difference, at the present estimate and deviation.
     """
-    from scipy.special import ndtri
+    from engine.stats.special import ndtri
 
     z = -float(ndtri(alpha))
     z_two = -float(ndtri(alpha / 2))

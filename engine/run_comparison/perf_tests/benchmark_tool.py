@@ -40,10 +40,8 @@ class BenchmarkKey(NamedTuple):
 
 def file_rank(rest: str) -> int | None:
     """Return 0 for an API file, 1 for a pod startup file, None for files the tool does not read; ``rest``: path in the run."""
-    for rank, prefix in enumerate(BENCHMARK_TOOL_PREFIXES):
-        if rest.startswith(f"artifacts/{prefix}"):
-            return rank
-    return None
+    ranks = enumerate(BENCHMARK_TOOL_PREFIXES)
+    return next((rank for rank, prefix in ranks if rest.startswith(f"artifacts/{prefix}")), None)
 
 
 def test_name(job: str, run: str, rest: str) -> str | None:
@@ -66,11 +64,10 @@ def _test_of(run: Run, rest: str) -> str | None:
 
 
 class KeyTable:
-    """Numbers of the benchmark tool's keys; a key keeps its number. ``keys[number]``: the key."""
+    """Numbers of the benchmark tool's keys; a key keeps its number. ``keys``: their numbers, rising."""
 
     def __init__(self) -> None:
-        self.keys: list[BenchmarkKey] = []
-        self._numbers: dict[BenchmarkKey, int] = {}
+        self.keys: dict[BenchmarkKey, int] = {}
         self._of_test: dict[str, Ints] = {}
 
     def numbers(self, test: str, codes: Codes, series: list[Series]) -> Ints:
@@ -84,10 +81,7 @@ class KeyTable:
             pods = one.metric == "pod_startup" or one.metric.startswith("pod_startup, ")
             verb = "Pod-Startup" if pods else one.verb
             key = BenchmarkKey(test, verb, one.resource, one.subresource, one.scope, one.bucket)
-            if key not in self._numbers:
-                self._numbers[key] = len(self.keys)
-                self.keys.append(key)
-            numbers[code] = self._numbers[key]
+            numbers[code] = self.keys.setdefault(key, len(self.keys))
         return numbers[codes]
 
 
@@ -100,7 +94,7 @@ def pool_as_benchmark_tool(
         table = memo.state("benchmark keys", KeyTable)
         values = partial(_values_of_run, table=table, series=measurements.table.series, min_count=min_count)
         parts = values_of_runs("values by benchmark key", (*left, *right), values, min_count, memo)
-        return pool_runs("benchmark pool", parts[: len(left)], parts[len(left) :], table.keys, memo)
+        return pool_runs("benchmark pool", parts[: len(left)], parts[len(left) :], tuple(table.keys), memo)
 
     return memo.value("benchmark pool", (left, right, min_count), make)
 

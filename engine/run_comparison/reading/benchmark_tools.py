@@ -22,6 +22,7 @@ from engine.run_comparison.reading.frames import (
     at,
     each,
     take_all,
+    take_each,
     take_list,
 )
 from engine.run_comparison.reading.series import (
@@ -94,18 +95,15 @@ def _google_failed(out: Collected, entry: Mapping[str, Any]) -> bool:
 def _google(out: Collected, document: Any) -> None:
     report = as_object(document, "the document")
     out.report_ms = time_ms(at(report, "context.date"))
+    if at(report, "context.library_build_type") == "debug":
+        out.note = "A debug build of Google Benchmark's library ran: it adds to times"
     entries: list[dict[str, Any]] = []
-    each(
-        out,
-        "google-benchmark",
-        as_list(report.get("benchmarks"), "benchmarks"),
-        lambda entry: entries.append(as_object(entry, "a benchmark")),
-    )
+    take_each(out, "google-benchmark", report, "benchmarks", "a benchmark", lambda out, entry: entries.append(entry))
     _google_entries(out, "google-benchmark", entries)
 
 
 def _google_table(out: Collected, kind: str, rows: DelimitedRows) -> None:
-    listed = (row for _, row in rows if row is not None and row["time_unit"] in _UNITS)
+    listed = (row for _, row in rows if row["time_unit"] in _UNITS or row.get("error_occurred") == "true")
     whole = (row for row in listed if "\n" not in row["name"])  # a quote that a killed run left open
     _google_entries(out, "google-benchmark", _google_rows(whole))
 
@@ -159,26 +157,20 @@ def _criterion(out: Collected, document: Any) -> None:
 # -- JSON of other frameworks ------------------------------------------------------------------------------------------
 
 
-def _dotnet(out: Collected, document: Any) -> None:
-    for entry in as_list(as_object(document, "the document").get("Benchmarks"), "Benchmarks"):
-        benchmark = as_object(entry, "a benchmark")
-        name = (
-            as_text(benchmark.get("FullName")) or f"{as_text(benchmark.get('Type'))}.{as_text(benchmark.get('Method'))}"
-        )
-        labels = as_text(benchmark.get("Parameters"))
-        base = Series("benchmarkdotnet", "", name, "time", metric="" if labels in name else labels, unit="ns")
-        values = at(benchmark, "Statistics.OriginalValues")
-        take_list(out, base._replace(bucket="value"), benchmark, "Statistics.OriginalValues")
-        if not isinstance(values, list) or not values:
-            bucket = "Median" if at(benchmark, "Statistics.Median") is not None else "Mean"
-            value = at(benchmark, f"Statistics.{bucket}")
-            if value is None:
-                out.problem("failed-benchmark", f"{name}: it has no statistics")
-                continue
-            out.add(base._replace(bucket=bucket.lower()), value)
-        take_all(
-            out, base, benchmark, (Taken("Memory.BytesAllocatedPerOperation", "allocated memory", "value", "bytes"),)
-        )
+def _dotnet(out: Collected, benchmark: dict[str, Any]) -> None:
+    name = as_text(benchmark.get("FullName")) or f"{as_text(benchmark.get('Type'))}.{as_text(benchmark.get('Method'))}"
+    labels = as_text(benchmark.get("Parameters"))
+    base = Series("benchmarkdotnet", "", name, "time", metric="" if labels in name else labels, unit="ns")
+    values = at(benchmark, "Statistics.OriginalValues")
+    take_list(out, base._replace(bucket="value"), benchmark, "Statistics.OriginalValues")
+    if not isinstance(values, list) or not values:
+        bucket = "Median" if at(benchmark, "Statistics.Median") is not None else "Mean"
+        value = at(benchmark, f"Statistics.{bucket}")
+        if value is None:
+            out.problem("failed-benchmark", f"{name}: it has no statistics")
+            return
+        out.add(base._replace(bucket=bucket.lower()), value)
+    take_all(out, base, benchmark, (Taken("Memory.BytesAllocatedPerOperation", "allocated memory", "value", "bytes"),))
 
 
 _ASV = {
@@ -208,13 +200,11 @@ def _asv(out: Collected, document: Any) -> None:
                 out.add(Series("asv", "", f"{name}{label}", quantity, bucket="value", unit=unit), value)
 
 
-def _smaller_or_bigger(out: Collected, document: Any) -> None:
-    for entry in as_list(document, "the document"):
-        benchmark = as_object(entry, "a benchmark")
-        value = benchmark.get("value")
-        value = float_or_none(value) if isinstance(value, str) else value
-        unit = as_text(benchmark.get("unit"))
-        out.add(Series("github-action-benchmark", "", as_text(benchmark.get("name")), bucket="value", unit=unit), value)
+def _smaller_or_bigger(out: Collected, benchmark: dict[str, Any]) -> None:
+    value = benchmark.get("value")
+    value = float_or_none(value) if isinstance(value, str) else value
+    unit = as_text(benchmark.get("unit"))
+    out.add(Series("github-action-benchmark", "", as_text(benchmark.get("name")), bucket="value", unit=unit), value)
 
 
 _MEASURES = {"latency": "ns", "throughput": "operations/s", "build-time": "s", "file-size": "bytes"}
@@ -273,9 +263,11 @@ def _commit(out: Collected, suite: str, entry: Any) -> None:
 
 def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
     for _, element in elements:
-        mean = element.find("mean") if element.tag == "BenchmarkResults" else None
-        if mean is not None and element.find("failed") is None:
-            base = Series(kind, "", element.get("name", ""), "time", bucket="mean", unit="ns")
+        mean, name = element.find("mean") if element.tag == "BenchmarkResults" else None, element.get("name", "")
+        if element.tag == "BenchmarkResults" and element.find("failed") is not None:
+            out.problem("failed-benchmark", f"{name}: it failed")
+        elif mean is not None:
+            base = Series(kind, "", name, "time", bucket="mean", unit="ns")
             out.add(base, float_or_none(mean.get("value", "")))
 
 
@@ -323,11 +315,12 @@ READERS: tuple[FileKind, ...] = (
         "criterion", "criterion's target/criterion/BENCHMARK/new/sample.json",
         ((b'"sampling_mode"', b'"iters"'), (b'"confidence_interval"', b'"median_abs_dev"')), _criterion,
     ),
-    JsonReport("benchmarkdotnet", "BenchmarkDotNet JSON", ((b'"HostEnvironmentInfo"', b'"BenchmarkDotNetVersion"'),), _dotnet),
+    JsonReport("benchmarkdotnet", "BenchmarkDotNet JSON", ((b'"HostEnvironmentInfo"', b'"BenchmarkDotNetVersion"'),), _dotnet,
+        listed=("Benchmarks", "a benchmark")),
     JsonReport("asv", "airspeed velocity: results/MACHINE/COMMIT-ENV.json", ((b'"result_columns"', b'"commit_hash"'),), _asv),
     JsonReport(
         "github-action-benchmark", "github-action-benchmark: list of name, unit, value",
-        ((b'"name":', b'"unit":', b'"value":'),), _smaller_or_bigger, re.compile(rb"\[\{"),
+        ((b'"name":', b'"unit":', b'"value":'),), _smaller_or_bigger, re.compile(rb"\[\{"), ("", "a benchmark"),
     ),
     JsonReport("bencher", "Bencher metric format (JSON)", ((b'"value":',),), _bencher, _BENCHER),
     ActionHistory("github-action-history", "github-action-benchmark's data.js (one run per commit)", (), _history),

@@ -20,7 +20,16 @@ from engine.core.reading import (
     whole_lines,
 )
 from engine.formats.delimited import BOM, header_fields, records
-from engine.run_comparison.reading.series import BadShape, Collected, RunFile, Series, float_or_none, load_document
+from engine.run_comparison.reading.series import (
+    BadShape,
+    Collected,
+    RunFile,
+    Series,
+    as_list,
+    as_object,
+    float_or_none,
+    load_document,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -56,12 +65,13 @@ class Declared(RunFile):
 class JsonReport(Declared):
     """A declared tool that writes one JSON document: its head, written without blanks, holds all of one of ``keys`` (and
     fits ``begin``); ``take`` adds the values of a parsed document, and may raise BadShape. Cut files and wrong shapes become
-    problems."""
+    problems. ``listed``: where the list of entries stands and what one is called, if ``take`` takes them one by one."""
 
     closes = True
     keys: Sequence[Sequence[bytes]]
     take: Callable[[Collected, Any], None]
     begin: re.Pattern[bytes] = re.compile(rb"[{\[]")
+    listed: tuple[str, str] | None = None
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a JSON object or list with the tool's marks, but no page or source that quotes one."""
@@ -87,7 +97,10 @@ class JsonReport(Declared):
         if not parsed:
             return out.reading(len(data), complete=False)
         try:
-            self.take(out, document)
+            if self.listed is None:
+                self.take(out, document)
+            else:
+                take_each(out, self.id, document, *self.listed, self.take)
         except BadShape as error:
             out.problem("bad-shape", f"{self.id}: {error}")
         if not out.series and not out.problems:
@@ -131,6 +144,15 @@ def each(out: Collected, kind: str, entries: Iterable[T], take: Callable[[T], No
             take(entry)
         except BadShape as error:
             out.problem("bad-shape", f"{kind}: {error}")
+
+
+def take_each(
+    out: Collected, kind: str, document: Any, key: str, what: str, take: Callable[[Collected, Any], None]
+) -> None:
+    """Call ``take`` for each object (``what``: its name) of the list at ``key`` of a document, or of a document that is a list;
+    entries of another shape become problems. Raises BadShape."""
+    entries = as_object(document, "the document").get(key) if key else document
+    each(out, kind, as_list(entries, key or "the document"), lambda entry: take(out, as_object(entry, what)))
 
 
 class Taken(NamedTuple):
@@ -369,7 +391,7 @@ def _columns(head: bytes) -> frozenset[str]:
     return frozenset(header_fields(head))
 
 
-DelimitedRows = Iterator[tuple[int, dict[str, str] | None]]
+DelimitedRows = Iterator[tuple[int, dict[str, str]]]
 
 
 @dataclass(eq=False)
@@ -405,7 +427,8 @@ class DelimitedTool(Declared):
         """Read every complete row."""
         out = Collected(source)
         if self.recognise(source.name, data[:HEAD]):
-            self.take(out, self.id, records(source, self._table(data), out.problems, False))
+            rows = records(source, self._table(data), out.problems, False)
+            self.take(out, self.id, ((line, row) for line, row in rows if row is not None))
         out.ends(data, final, "table")
         return out.reading(len(data))
 

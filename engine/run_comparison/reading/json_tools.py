@@ -7,11 +7,10 @@ import re
 from functools import partial
 from typing import Any
 
-from engine.run_comparison.reading.frames import JsonReport, Taken, at, each, take_all, take_list
+from engine.run_comparison.reading.frames import JsonReport, Taken, at, each, take_all, take_each, take_list
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
-    as_list,
     as_object,
     as_text,
     epoch_ms,
@@ -63,15 +62,8 @@ _PYTEST_BENCHMARK = [Taken(bucket, "", bucket, "s") for bucket in ("min", "media
 
 def _pytest_benchmark(out: Collected, document: Any) -> None:
     """Take statistics in seconds, and rounds where they are few."""
-    fields = as_object(document, "the document")
-    out.report_ms = time_ms(fields.get("datetime"))
-    benchmarks = as_list(fields.get("benchmarks"), "benchmarks")
-    each(
-        out,
-        "pytest-benchmark",
-        benchmarks,
-        lambda entry: _pytest_benchmark_take_benchmark(out, as_object(entry, "a benchmark")),
-    )
+    out.report_ms = time_ms(as_object(document, "the document").get("datetime"))
+    take_each(out, "pytest-benchmark", document, "benchmarks", "a benchmark", _pytest_benchmark_take_benchmark)
 
 
 def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) -> None:
@@ -84,13 +76,8 @@ def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) 
         take_list(out, Series("pytest-benchmark", report, name, bucket="round", unit="s"), benchmark, "stats.data")
 
 
-def _hyperfine(out: Collected, document: Any) -> None:
+def _hyperfine(out: Collected, result: dict[str, Any]) -> None:
     """Take timings in seconds; commands that failed are kept, with a problem."""
-    results = as_list(as_object(document, "the document").get("results"), "results")
-    each(out, "hyperfine", results, lambda entry: _hyperfine_take_result(out, as_object(entry, "a result")))
-
-
-def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
     command, metric = as_text(result.get("command")), _labels(result.get("parameters"))
     base, times = Series("hyperfine", "", command, metric=metric, unit="s"), result.get("times")
     take_list(out, base._replace(bucket="time"), result, "times")
@@ -103,13 +90,8 @@ def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
         out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
 
 
-def _jmh(out: Collected, document: Any) -> None:
+def _jmh(out: Collected, benchmark: dict[str, Any]) -> None:
     """Take raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
-    entries = as_list(document, "the document")
-    each(out, "jmh", entries, lambda entry: _jmh_take_benchmark(out, as_object(entry, "a benchmark")))
-
-
-def _jmh_take_benchmark(out: Collected, benchmark: dict[str, Any]) -> None:
     labels = _labels(benchmark.get("params"))
     metrics = [("", benchmark.get("primaryMetric"))]
     metrics += list(as_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
@@ -148,8 +130,7 @@ def _fio(out: Collected, document: Any) -> None:
     """Take rates, latencies and CPU; directions of transfer without any operation are left out."""
     fields = as_object(document, "the document")
     out.report_ms = epoch_ms(fields.get("timestamp_ms"), 1.0) or epoch_ms(fields.get("timestamp"))
-    jobs = as_list(fields.get("jobs"), "jobs")
-    each(out, "fio", jobs, lambda entry: _fio_take_job(out, as_object(entry, "a job")))
+    take_each(out, "fio", document, "jobs", "a job", _fio_take_job)
 
 
 def _fio_take_job(out: Collected, job: dict[str, Any]) -> None:
@@ -205,20 +186,15 @@ def _pyperf(out: Collected, document: Any) -> None:
     """Take every value; the name stands in the metadata of the benchmark or of the file."""
     fields = as_object(document, "the document")
     common = fields.get("metadata")
-    common = common if isinstance(common, dict) else {}
-    entries = as_list(fields.get("benchmarks"), "benchmarks")
-    each(out, "pyperf", entries, lambda entry: _pyperf_take_benchmark(out, as_object(entry, "a benchmark"), common))
+    take = partial(_pyperf_take_benchmark, common if isinstance(common, dict) else {})
+    take_each(out, "pyperf", document, "benchmarks", "a benchmark", take)
 
 
-def _pyperf_take_benchmark(out: Collected, benchmark: dict[str, Any], common: dict[str, Any]) -> None:
+def _pyperf_take_benchmark(common: dict[str, Any], out: Collected, benchmark: dict[str, Any]) -> None:
     own = common | as_object(benchmark.get("metadata") or {}, "metadata")
     unit = _PYPERF_UNITS.get(as_text(own.get("unit", "second")), "")
     series = Series("pyperf", "", as_text(own.get("name")), bucket="value", unit=unit)
-    each(out, "pyperf", as_list(benchmark.get("runs"), "runs"), partial(_pyperf_take_run, out, series))
-
-
-def _pyperf_take_run(out: Collected, series: Series, run: Any) -> None:
-    take_list(out, series, as_object(run, "a run"), "values")
+    take_each(out, "pyperf", benchmark, "runs", "a run", lambda out, run: take_list(out, series, run, "values"))
 
 
 _KUBE_BURNER_QUANTILES = ("P50", "P90", "P95", "P99", "max", "avg", "min")
@@ -227,7 +203,7 @@ _KUBE_BURNER_QUANTILES = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 def _kube_burner(out: Collected, document: Any) -> None:
     """Take values by metric, job and labels; of quantile documents one value per quantile (ms)."""
     entries = document if isinstance(document, list) else [document]
-    each(out, "kube-burner", entries, lambda entry: _kube_burner_take_document(out, as_object(entry, "a document")))
+    take_each(out, "kube-burner", entries, "", "a document", _kube_burner_take_document)
 
 
 def _kube_burner_take_document(out: Collected, fields: dict[str, Any]) -> None:
@@ -260,8 +236,10 @@ READERS = (
     JsonReport("pytest-benchmark", "pytest-benchmark JSON", (
         (b'"machine_info"', b'"python_'), (b'"machine_info"', b'"benchmarks"'), (b'"benchmarks"', b'"fullname"'),
     ), _pytest_benchmark),
-    JsonReport("hyperfine", "hyperfine --export-json", ((b'"results"', b'"command"'),), _hyperfine),
-    JsonReport("jmh", "JMH -rf json", ((b'"jmhVersion"',), (b'"benchmark"', b'"primaryMetric"')), _jmh),
+    JsonReport("hyperfine", "hyperfine --export-json", ((b'"results"', b'"command"'),), _hyperfine,
+        listed=("results", "a result")),
+    JsonReport("jmh", "JMH -rf json", ((b'"jmhVersion"',), (b'"benchmark"', b'"primaryMetric"')), _jmh,
+        listed=("", "a benchmark")),
     JsonReport("fio", "fio --output-format=json", ((b'"fio',),), _fio),
     JsonReport("iperf3", "iperf3 -J", (
         (b'"start":{', b'"connected":[', b'"timestamp":{'), (b'"sum_received":{', b'"bits_per_second":'),

@@ -235,8 +235,8 @@ def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> flo
 def _jtl(out: Collected, kind: str, rows: DelimitedRows) -> None:
     labels: dict[str, Requests] = {}
     for line, row in rows:
-        took = _number(out, row, "elapsed", line) if row is not None else None
-        if row is None or took is None:
+        took = _number(out, row, "elapsed", line)
+        if took is None:
             continue
         label = row.get("label") or "request"
         if row.get("responsemessage", "").startswith("Number of samples in transaction"):
@@ -254,8 +254,8 @@ def _requests(took: str, start: str, unit_ms: float, out: Collected, kind: str, 
     """Take a log of requests of one kind: the columns of duration (in ``unit_ms``) and start (in seconds)."""
     requests = Requests()
     for line, row in rows:
-        value = _number(out, row, took, line) if row is not None else None
-        if row is not None and value is not None:
+        value = _number(out, row, took, line)
+        if value is not None:
             begin = float_or_none(row.get(start, ""))
             requests.add(unit_ms * value, begin and 1000 * begin, good=row.get("status-code", "200")[:1] in ("2", "3"))
     take_log(out, kind, {"request": requests} if requests.count else {})
@@ -271,7 +271,7 @@ def _take_row(out: Collected, base: Series, row: Mapping[str, str], wanted: Iter
 def _statistics(name: str, wanted: Iterable[Taken], out: Collected, kind: str, rows: DelimitedRows) -> None:
     """Take a table of results: one row for each ``name``, one column for each statistic."""
     for line, row in rows:
-        if row is not None and name in row:
+        if name in row:
             labels = join_labels({key[10:]: row[key] for key in row if key.startswith("parameter_")})
             _take_row(out, Series(kind, "", row[name], metric=labels), row, wanted, line)
 
@@ -299,8 +299,6 @@ _LOCUST = (
 def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
     name = "Total"
     for line, row in rows:
-        if row is None:
-            continue
         asked = float_or_none(row.get("request count", row.get("# requests", ""))) or 0.0
         failed = float_or_none(row.get("failure count", row.get("# failures", ""))) or 0.0
         name = " ".join(word for word in (row.get("type", row.get("method", "")), row.get("name", "")) if word)
@@ -319,7 +317,7 @@ def _locust_parts(out: Collected, kind: str, rows: DelimitedRows) -> None:
     out.part = bool(_PARTS.search(path.name)) and path.with_name(_PARTS.sub("_stats.csv", path.name)).exists()
     last: dict[str, tuple[int, dict[str, str]]] = {}
     for line, row in rows if not out.part else ():
-        if row is not None and "total request count" in row:
+        if "total request count" in row:
             totals = {key.removeprefix("total "): row[key] for key in row if key.startswith("total ")}
             last[f"{row['type']} {row['name']}"] = line, totals | {"type": row["type"], "name": row["name"]}
     _locust(out, kind, iter(last.values()))
@@ -368,10 +366,10 @@ class _K6:
 def _k6_csv(out: Collected, kind: str, rows: DelimitedRows) -> None:
     metrics = _K6()
     for line, row in rows:
-        value = float_or_none(row.get("metric_value", "")) if row is not None else None
-        if row is not None and value is None:
+        value = float_or_none(row.get("metric_value", ""))
+        if value is None:
             out.problem("bad-value", f"{row.get('metric_value', '')[:40]!r} is no number", line=line)
-        elif row is not None and value is not None:
+        else:
             metrics.add(row["metric_name"], value)
     metrics.finish(out)
 

@@ -80,9 +80,8 @@ def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
     unplaced: dict[_Folder, list[int]] = {}
     jobs = set()
     for folder, inside in folders.items():
-        at = _marked_run(folder, marked)
-        if at is None:
-            at = _numbered_run(folder)
+        found = _marked_run(folder, marked)
+        at = _numbered_run(folder) if found is None else found
         if at is None:
             unplaced[folder] = inside
         else:
@@ -129,21 +128,16 @@ def _place_loose_files(loose: list[tuple[_Folder, int]], files: Mapping[int, Fil
 
 def _marked_run(folder: _Folder, marked: Container[tuple[str, ...]]) -> int | None:
     """Return the place in the path of the innermost folder with a run's metadata, None without one."""
-    for at in range(len(folder.parts) - 1, max(folder.below - 2, 0), -1):
-        if folder.parts[: at + 1] in marked:
-            return at
-    return None
+    ends = range(len(folder.parts) - 1, max(folder.below - 2, 0), -1)
+    return next((at for at in ends if folder.parts[: at + 1] in marked), None)
 
 
 def _numbered_run(folder: _Folder) -> int | None:
     """Return the place in the path of the outermost folder named like a number, None without one."""
     parts, below = folder
-    for at in range(below, len(parts)):
-        if _NUMBER.fullmatch(parts[at]):
-            return at
-    if below >= 2 and all(part in GENERIC for part in parts[below:]) and _NUMBER.fullmatch(parts[below - 1]):
-        return below - 1
-    return None
+    generic = below >= 2 and all(part in GENERIC for part in parts[below:])
+    places = (*range(below, len(parts)), *([below - 1] if generic else []))
+    return next((at for at in places if _NUMBER.fullmatch(parts[at])), None)
 
 
 def _without_generic_end(folder: _Folder) -> tuple[str, ...]:

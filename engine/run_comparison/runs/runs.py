@@ -194,7 +194,7 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
     runs = sorted(newest, key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
     stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
     directions = tuple(Direction.unpack(text) for text in sorted(stated))
-    notes = tuple(sorted(fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "note"))
+    notes = tuple(sorted({fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "note"}))
     return Runs(tuple(runs), directions, _bad_names(runs), places, left_out, notes)
 
 
