@@ -70,8 +70,7 @@ def _dispatch(words: list[str]) -> int:
         return fleet.run_fleet(arguments)
     from tui.cli import dashboard
 
-    shown = {"demo": dashboard.show_demo, "replay": dashboard.show_replay}.get(command, dashboard.show)
-    exit_now(shown(arguments))
+    exit_now({"demo": dashboard.show_demo, "replay": dashboard.show_replay}.get(command, dashboard.show)(arguments))
 
 
 def _print_help(command: str, words: list[str]) -> None:

@@ -208,9 +208,7 @@ def scoped(scope: str) -> tuple[Action, ...]:
 
 def scope_title(scope: str) -> str:
     """Return the title of a scope."""
-    if scope in SCOPES:
-        return SCOPES[scope]
-    return next((entry.title for entry in VIEWS if entry.name == scope), scope)
+    return SCOPES.get(scope) or next((entry.title for entry in VIEWS if entry.name == scope), scope)
 
 
 def bindings(scope: str) -> list[Binding]:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -93,9 +94,8 @@ class TableChoices:
     def set(self, table: str, choice: Choice) -> None:
         """Remember ``choice``; its filter only for this run, since the next one would silently hide rows."""
         self._filters[table] = choice.filter
-        value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending}
-        if choice.columns is not None:
-            value["columns"] = list(choice.columns)
+        columns = {"columns": list(choice.columns)} if choice.columns is not None else {}
+        value = {"sort": choice.sort, "descending": choice.descending, **columns}
         self._state.set("tables", table, value=value if choice != Choice(filter=choice.filter) else None)
 
 
@@ -232,7 +232,7 @@ class Dashboard(Shell):
         self.tabs.chosen = self.tabs.chosen or chosen
         if chosen:
             textual_internals.wire_of(self.console).held = True
-            self.set_timer(HOLD_S, self._send_held)
+            self.set_timer(HOLD_S, partial(textual_internals.send_held, self))
         self.main.query_one("#tabs", TitleBar).choose(self.views.title_index(index))
         pane = await self.tabs.show(index)
         if self.focused is None or self.focused not in pane.walk_children():
@@ -248,10 +248,7 @@ class Dashboard(Shell):
         if turns:
             self.call_after_refresh(self._when_laid_out, turns - 1)
         elif pane is None or pane.levels or pane.error or pane.empty:
-            self._send_held()
-
-    def _send_held(self) -> None:
-        textual_internals.send_held(self)
+            textual_internals.send_held(self)
 
     async def action_tab(self, number: int) -> None:
         """Show tab ``number`` (from 1)."""
@@ -266,7 +263,7 @@ class Dashboard(Shell):
         """Send the whole screen again: the terminal may have been cleared, by a new size or by a shell."""
         textual_internals.wire_of(self.console).forget()
 
-    @on(TitleBar.Clicked, "#tabs")
+    @on(TitleBar.Clicked)
     async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
         await self.show_tab(event.index - self.views.title_index(0))
 
@@ -396,11 +393,11 @@ class Dashboard(Shell):
         """Show the keys that do something where the focus is."""
         if not self.is_running or len(self.screen_stack) != 1:
             return
-        shown: list[tuple[actions.Action, str]] = []
-        for key, active in self.screen.active_bindings.items():
-            action = self.actions_by_id.get(active.binding.id or "")
-            if action is not None and active.enabled and key == next(iter(action.keys), ""):
-                shown.append((action, key))
+        shown = [
+            (action, key)
+            for key, active in self.screen.active_bindings.items()
+            if (action := self.actions_by_id.get(active.binding.id or "")) and active.enabled and key in action.keys[:1]
+        ]
         for bar in self.main.query(KeyBar):
             bar.show(shown)
 
@@ -408,8 +405,8 @@ class Dashboard(Shell):
         """Let the age of the data grow; collect garbage if this is a quiet moment."""
         self.update_status()
         self.overview.tick()
-        if not self.tabs.views_are_loading:
-            self.source.look(self.client.session)
+        if self.source.recorder is not None and not self.tabs.views_are_loading:
+            self.source.recorder.look(self.client.session)
         if self._collector is not None:
             self._collector.tick(self.client.busy)
 

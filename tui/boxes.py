@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.dom import DOMNode
@@ -102,23 +103,19 @@ class Boxes(Keys):
 
     def action_palette(self) -> None:
         """Search actions, sections, columns, options, themes and rows, and run or show one where the focus was."""
-        from tui.screens.palette import PaletteScreen, actions_found, found_in, rows_in
+        from tui.screens.palette import Found, PaletteScreen, found_in, rows_in
         from tui.widgets.table.table import LiveTable
 
         origin = self.app.focused
         table = origin if isinstance(origin, LiveTable) else None
 
-        def run(found: Found | None) -> None:
-            if found is not None:
-                self.app.call_later(found.run)
-
         ids = {active.binding.id for active in self.app.screen.active_bindings.values() if active.enabled}
         reachable = [action for name, action in self.app.actions_by_id.items() if name in ids and action.palette]
         reachable.sort(key=lambda action: action.scope in actions.SCOPES)  # the view's own first
-        known = actions_found(reachable, lambda action: self.run_from(origin, action))
+        known = [Found("action", a.title, a.help, partial(self.run_from, origin, a), a.keys) for a in reachable]
         known += found_in(self.app.pane, table, self.action_edit_parameters)
         known += self._scenarios()
-        self.app.push_screen(PaletteScreen(known, lambda typed: rows_in(table, typed)), run)
+        self.app.push_screen(PaletteScreen(known, lambda typed: rows_in(table, typed)))
 
     async def run_from(self, origin: DOMNode | None, action: actions.Action) -> None:
         """Run ``action`` as if its key had been pressed at ``origin``, or in the shown pane if that is gone."""

@@ -107,8 +107,7 @@ class ComputeQueue:
         with self._wake:
             urgent = urgent or (self._waiting is not None and self._waiting.urgent)
             self._waiting = Request(parameters, at_ms, inputs, urgent)
-            if self._asked is None:
-                self._asked = time.monotonic()
+            self._asked = self._asked or time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"compute {self.view}", daemon=True)
                 self._thread.start()
@@ -139,20 +138,14 @@ class ComputeQueue:
     def _next(self) -> Request | None:
         """Wait for the next request and for its time; None when closed."""
         with self._wake:
-            while True:
-                if self._closed:
-                    return None
-                waiting = self._waiting
-                if waiting is None:
-                    self._wake.wait()
-                    continue
-                pause = 0.0 if waiting.urgent else self._started + self._client.interval - time.monotonic()
-                if pause > 0:
-                    self._wake.wait(pause)
-                    continue
-                self._waiting = None
-                self._started = time.monotonic()
-                return waiting
+            while not self._closed:
+                waiting, due = self._waiting, self._started + self._client.interval
+                if waiting is not None and (waiting.urgent or time.monotonic() >= due):
+                    self._waiting = None
+                    self._started = time.monotonic()
+                    return waiting
+                self._wake.wait(max(due - time.monotonic(), 0.0) if waiting is not None else None)
+        return None
 
     def _run(self) -> None:
         while (request := self._next()) is not None:
@@ -171,8 +164,7 @@ class ComputeQueue:
 
     def _compute(self, request: Request) -> Computed | None:
         """Compute one request; None if it was cancelled."""
-        started = time.perf_counter()
-        reported = started + PROGRESS_AFTER_S - PROGRESS_INTERVAL_S
+        reported = time.perf_counter() + PROGRESS_AFTER_S - PROGRESS_INTERVAL_S
 
         def progress(fraction: float, text: str) -> None:
             nonlocal reported
@@ -297,9 +289,8 @@ class EngineClient:
     def take_changed(self) -> frozenset[str]:
         """Return the views whose inputs changed since the last call."""
         with self._lock:
-            changed = frozenset(self._changed)
-            self._changed.clear()
-            return changed
+            changed, self._changed = self._changed, set()
+        return frozenset(changed)
 
     def rescan(self) -> None:
         """Look at the folders now, in a thread, unless one is doing so already (the key is held down)."""

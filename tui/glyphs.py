@@ -74,6 +74,4 @@ def choose(name: str | None, environ: Mapping[str, str] | None = None, encoding:
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     if locale and "utf-8" not in locale.lower() and "utf8" not in locale.lower():
         return ASCII
-    if env.get("TERM") == "linux":  # the console font has blocks but no braille
-        return BLOCK
-    return BRAILLE
+    return BLOCK if env.get("TERM") == "linux" else BRAILLE  # the console font has blocks but no braille

@@ -62,15 +62,12 @@ def check(
                 complaints.append(f"[keys] {name}: {key_text(key)} always quits")
             else:
                 valid.append(key)
-        if not valid:
-            if not keys and name != "app.quit":
-                taken[name] = ()
-            elif not keys:
-                complaints.append("[keys] app.quit: at least one key must quit")
-            continue
-        if name == "app.quit":
-            valid += [key for key in sorted(RESERVED) if key not in valid]
-        taken[name] = tuple(dict.fromkeys(valid))
+        if name == "app.quit" and valid:
+            valid += sorted(RESERVED)
+        if valid or not (keys or name == "app.quit"):
+            taken[name] = tuple(dict.fromkeys(valid))
+        elif not keys:
+            complaints.append("[keys] app.quit: at least one key must quit")
 
     # Drop clashing entries until none is left; dropping one gives its default keys back, so look again.
     while True:
@@ -95,16 +92,14 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
     Two actions clash in one scope, and where one of them is in a shared scope that the other would hide or be hidden by.
     Defaults of views may cover keys of shared scopes on purpose; users may not do so by accident.
     """
-    for action in actions:
-        if action.id not in taken:
-            continue
-        for key in action.keys:
-            for other in actions:
-                if other is action or key not in other.keys:
-                    continue
-                if other.scope != action.scope and other.scope not in SCOPES and action.scope not in SCOPES:
-                    continue
-                if key == "escape" and "table.clear" in (other.id, action.id):
-                    continue  # Escape: the table passes it on when it has no filter
-                return action, other, key
-    return None
+    clashes = (
+        (action, other, key)
+        for action in actions
+        if action.id in taken
+        for key in action.keys
+        for other in actions
+        if other is not action and key in other.keys
+        if other.scope == action.scope or other.scope in SCOPES or action.scope in SCOPES
+        if key != "escape" or "table.clear" not in (other.id, action.id)  # the table passes it on when it has no filter
+    )
+    return next(clashes, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,29 +64,21 @@ class ScenarioActions(Keys):
         pane = self.app.pane
         if pane is None or pane.parameters is None:
             return
+
+        def beside(title: str, what: str, run: Callable[[], Any]) -> Found:
+            return Found("compare", title, f"{what} and what is on screen side by side.", run)
+
         for name in self._scenarios(pane).names():
             yield Found(
                 "scenario", name, "Take the options of this scenario (u undoes).", partial(self._take, pane, name)
             )
-            yield Found(
-                "compare",
-                f"with {name}",
-                "Scenario and what is on screen side by side.",
-                partial(self._compare_scenario, pane, name),
-            )
+            yield beside(f"with {name}", "Scenario", partial(self._compare_scenario, pane, name))
             yield Found("delete", name, "Delete this scenario.", partial(self._delete, pane, name))
-        yield Found(
-            "compare",
-            "with the defaults",
-            "Defaults and what is on screen side by side.",
-            partial(self._compare_scenario, pane, ""),
-        )
+        yield beside("with the defaults", "Defaults", partial(self._compare_scenario, pane, ""))
         if pane.steps():
-            help = "One step earlier and what is on screen side by side."
-            yield Found("compare", "with one step earlier", help, lambda: self._compare_earlier(pane))
+            yield beside("with one step earlier", "One step earlier", lambda: self._compare_earlier(pane))
         if pane.at_ms is not None:
-            help = "The newest data and what is on screen side by side."
-            yield Found("compare", "with now", help, lambda: self._compare(pane, Side("", None, None)))
+            yield beside("with now", "The newest data", lambda: self._compare(pane, Side("", None, None)))
 
     def _loaded(self, pane: ViewPane, name: str) -> Any:
         """Return the parameters of a scenario (the defaults for an empty name), or None after saying why there are none."""
@@ -127,9 +119,7 @@ class ScenarioActions(Keys):
             self.app.notify("two scenarios or moments of a view are compared: show its tab first", timeout=3)
             return
 
-        def compare(typed: str | None) -> None:
-            if typed is None or not typed.strip():
-                return
+        def compare(typed: str) -> None:
             before, _, after = typed.partition(" with ")
             try:
                 sides = [self._side(pane, words) for words in (before, after) if words.strip()]
@@ -146,17 +136,10 @@ class ScenarioActions(Keys):
         known = [found for found in self.entries() if found.kind == "compare"]
 
         def as_typed(typed: str) -> list[Found]:
-            return (
-                [Found("compare", typed.strip(), f"As typed. {hint}.", partial(compare, typed))]
-                if typed.strip()
-                else []
-            )
+            found = Found("compare", typed.strip(), f"As typed. {hint}.", partial(compare, typed))
+            return [found] if typed.strip() else []
 
-        def run(found: Found | None) -> None:
-            if found is not None:
-                self.app.call_later(found.run)
-
-        self.app.push_screen(PaletteScreen(known, as_typed), run)
+        self.app.push_screen(PaletteScreen(known, as_typed))
 
     def _side(self, pane: ViewPane, words: str) -> Side:
         """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""

@@ -11,7 +11,6 @@ from engine.core import units
 
 if TYPE_CHECKING:
     from engine.core.reading import Problem
-    from engine.live.session import Session
     from engine.own_files.settings import Settings
     from engine.recording.player import Player
     from engine.recording.recorder import Recorder
@@ -35,16 +34,9 @@ class Source:
         """Whether these are the operator's own files, which a later run will find again."""
         return not self.demo and self.player is None
 
-    def look(self, session: Session | None) -> None:
-        """Let the recorder look at the files of ``session``."""
-        if self.recorder is not None:
-            self.recorder.look(session)
-
     def facts(self) -> list[Fragment]:
         """Return what the status line says of replay and recording."""
-        facts: list[Fragment] = []
-        if self.player is not None:
-            facts.append(_replay(self.player))
+        facts = [_replay(self.player)] if self.player is not None else []
         if self.recorder is not None:
             facts.append((self.recorder.state, "severe" if self.recorder.problem else "key"))
         return facts

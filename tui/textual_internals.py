@@ -204,7 +204,7 @@ def wire_of(console: Console) -> Wire:
 def send_held(app: App[Any]) -> None:
     """Send what was drawn while the wire of ``app`` was held."""
     wire = wire_of(app.console)
-    if wire.held:
+    if wire.held and app.screen_stack:  # at the end screens are closed before timers stop
         wire.held = False
         app.screen.refresh()
 
@@ -320,8 +320,7 @@ def tolerate_bad_bytes() -> None:
     """Turn an input byte that is not UTF-8 (line noise, old mouse reports) into U+FFFD; in Textual it ends the program."""
 
     def tolerant(encoding: str) -> Callable[..., Any]:
-        decoder = codecs.getincrementaldecoder(encoding)
-        return lambda errors="replace": decoder(errors="replace")
+        return lambda errors="replace": codecs.getincrementaldecoder(encoding)(errors="replace")
 
     if hasattr(linux_driver, "getincrementaldecoder"):
         linux_driver.getincrementaldecoder = tolerant

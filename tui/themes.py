@@ -81,12 +81,9 @@ CYCLE: tuple[str, ...] = ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-
 
 def few_colours(environ: Mapping[str, str]) -> bool:
     """Return whether the terminal has 16 colours or fewer, or the user wants none (NO_COLOR)."""
-    if "NO_COLOR" in environ:
-        return True
-    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
-        return False
-    term = environ.get("TERM", "")
-    return "256color" not in term and "direct" not in term and "kitty" not in term and "ghostty" not in term
+    many = environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+    many = many or any(name in environ.get("TERM", "") for name in ("256color", "direct", "kitty", "ghostty"))
+    return "NO_COLOR" in environ or not many
 
 
 def theme_for(wanted: str, environ: Mapping[str, str], known: tuple[str, ...]) -> tuple[str, str]:

@@ -24,10 +24,9 @@ from tui.views.shared.sections import Level
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.plot import Mark, PlotView, Series, plot
 from tui.widgets.facts import Facts, TextPanel
-from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.pick import PickList
 from tui.widgets.sections import Sections, TitleBar
-from tui.widgets.status import KeyBar, StatusLine
+from tui.widgets.status import HeadlineBar, KeyBar, NotesBar, StatusLine
 from tui.widgets.table.table import LiveTable
 
 ALL = actions.registry()
@@ -195,8 +194,6 @@ def widgets() -> dict[str, Widget]:
     headline = HeadlineBar()
     headline.show([Headline(HOSTILE, HOSTILE, HOSTILE, "severe")])
     headline.crumbs([HOSTILE])
-    notes = NotesBar()
-    notes.show(HOSTILE, [HOSTILE, HOSTILE])
     status = StatusLine()
     status.show([(HOSTILE, "severe"), (HOSTILE, ""), (HOSTILE, "dim")], HOSTILE, HOSTILE)
     keys = KeyBar()
@@ -206,20 +203,21 @@ def widgets() -> dict[str, Widget]:
         "facts": showing(Facts(), [(HOSTILE, HOSTILE, ""), (HOSTILE, "", "")]),
         "text": showing(TextPanel(), [(HOSTILE, "severe")]),
         "headline": headline,
-        "notes": notes,
+        "notes": showing(NotesBar(), (HOSTILE, [HOSTILE, HOSTILE])),
         "status": status,
         "keys": keys,
         "titles": TitleBar([HOSTILE, HOSTILE]),
-        "sections": Sections()
-        .add(HOSTILE, showing(Facts(), [(HOSTILE, HOSTILE, "")]))
-        .add("b", showing(TextPanel(), [(HOSTILE, "")])),
+        "sections": Sections(
+            (HOSTILE, showing(Facts(), [(HOSTILE, HOSTILE, "")])), ("b", showing(TextPanel(), [(HOSTILE, "")]))
+        ),
         "pick": PickList([[(HOSTILE, "")], [(HOSTILE, "key")]]),
         "number": NumberControl(HOSTILE, 5, high=10),
         "word": WordControl(HOSTILE, [HOSTILE, "b"], HOSTILE),
-        "plot": PlotView(
+        "plot": showing(
+            PlotView(),
             lambda w, h, g: plot(
                 [Series([1, 2], [1, 2], HOSTILE)], w, h, g, marks=[Mark(1.5, HOSTILE)], rules=[Mark(1, HOSTILE)]
-            )
+            ),
         ),
     }
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from unittest.mock import patch
 
 import polars as pl
+from rich.cells import cell_len
 from textual._compositor import Compositor
 from textual.app import App
 from textual.css.model import RuleSet
@@ -232,11 +233,12 @@ class Stage:
 
     async def until(self, true: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until ``true()``; fails after ``seconds``."""
-        end = time.monotonic() + seconds
+        end, pause = time.monotonic() + seconds, 0.01
         while not true():
             if time.monotonic() > end or self.app._exception is not None:
                 raise AssertionError("never came true; the screen:\n" + self.text())
-            await asyncio.sleep(0.02)  # not pilot.pause: its message to each widget takes longer than most answers
+            await asyncio.sleep(pause)  # not pilot.pause: its message to each widget takes longer than most answers
+            pause = min(1.5 * pause, 0.2)  # to look at the whole screen takes a while
         await self.pilot.pause()
 
     def drawn(self) -> bool:
@@ -286,14 +288,9 @@ def screen_styles(app: App[Any]) -> list[str]:
     out = []
     for strip in app.screen._compositor.render_strips():
         line = ""
-        for segment in strip:
-            key = (
-                (segment.style.color, segment.style.bgcolor, segment.style.bold, segment.style.reverse)
-                if segment.style
-                else None
-            )
-            letter = letters.setdefault(key, chr(ord("a") + len(letters) % 26))
-            line += letter * segment.cell_length
+        for text, style, _ in strip:
+            key = (style.color, style.bgcolor, style.bold, style.reverse) if style else None
+            line += letters.setdefault(key, chr(ord("a") + len(letters) % 26)) * cell_len(text)
         out.append(line)
     return out
 
@@ -487,8 +484,8 @@ async def settle(s: Stage) -> None:
 
 
 async def walk(s: Stage, level: Any, words: Mapping[str, str]) -> None:
-    """Show each section of an opened level, which must hold its words, in every size; go back."""
-    for size in SIZES:
+    """Show each section of an opened level, which must hold its words, in the smallest and the largest size; go back."""
+    for size in (SIZES[0], SIZES[-1]):
         await s.resize(*size)
         for name, expected in words.items():
             level.choose(name)

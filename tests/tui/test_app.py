@@ -55,7 +55,10 @@ def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, entries=entries) as st:
             answered = st.app.client.first_result
-            await st.until(lambda: not st.app.client.wanted)  # the overview has its answers, too
+            await st.until(st.session.watching.is_set)  # all views are loaded, and the files looked at
+            st.app.overview.close()  # its answers count, too
+            await st.until(lambda: not st.app.client.wanted)
+            st.session.views["first-view"].delay = 5  # its answer does not come meanwhile
             answered.clear()
             await st.app.show_tab(0)
             assert not answered.is_set()

@@ -27,7 +27,7 @@ from tui.screens.words import LABEL, explained, labels_on
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.table.layout import beside, layout
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Cell, default_cell, needs
+from tui.widgets.table.window import Cell, default_cell
 
 SIZES = ((80, 24), (160, 45), (200, 50))
 SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
@@ -223,7 +223,7 @@ def only_more(s: Stage, what: str) -> None:
         window = table.window
         if window is None:
             continue
-        need = needs(window)
+        need = window.needs
         for panel in (False, True):
             before: set[str] = set()
             for width in range(80, 221, 5):

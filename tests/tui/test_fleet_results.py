@@ -16,7 +16,7 @@ from tests.contract.samples import opened as session_on
 from tests.engine.job_heuristics.fleet.fleet_writer import write
 from tests.tui.fakes import Stage, opened, play, settle
 from tui.views.job_heuristics.level import JobLevel
-from tui.views.job_heuristics.stored_level import StoredLevel
+from tui.views.job_heuristics.pane import StoredLevel
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 

@@ -15,8 +15,7 @@ from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
 from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
-from tui.views.query_profile.level import ClassLevel
-from tui.views.query_profile.pane import Pane
+from tui.views.query_profile.pane import ClassLevel, Pane
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
@@ -188,13 +187,13 @@ def test_drill_down_and_the_slider(tmp_path: Path) -> None:
             await s.press("i")
             await s.until(lambda: sections.chosen == WHAT_IF)
             facts = level.query_one("#what-if-facts", Facts)
-            half = {label: value for label, value, _ in facts.facts}["CPU saved"]
+            half = {label: value for label, value, _ in facts.shown}["CPU saved"]
             await s.press("plus")
             await s.until(lambda: level.faster == 2.5)
-            assert {label: value for label, value, _ in facts.facts}["CPU saved"] != half
+            assert {label: value for label, value, _ in facts.shown}["CPU saved"] != half
             await s.press("space")
             await s.until(lambda: level.drop)
-            assert any("dropped" in label for label, _, _ in facts.facts)
+            assert any("dropped" in label for label, _, _ in facts.shown)
             assert level.query_one("#faster", NumberControl).value == 2.5
             await s.press("escape")
             await s.until(lambda: len(s.app.pane.levels) == 1)

@@ -435,7 +435,7 @@ def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
             assert plain.summary == pane(s).result.summary
             for name, frame in plain.tables.items():
                 assert frame.equals(pane(s).result.tables[name]), name
-            assert pane(s).query_one(ShardMap)._map_view == plain.detail
+            assert pane(s).query_one(ShardMap).shown == plain.detail
 
     play(story)
 

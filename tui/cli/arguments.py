@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 COMMANDS = ("demo", "replay", "report", "check", "fleet", "feeds", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
 
+LEVELS = ("low", "moderate", "severe", "critical")
+"""Levels that ``--fail-on`` takes."""
+
 EPILOG = """commands:
   loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
   loadlens demo                  the dashboard on sample data that moves
@@ -80,11 +83,9 @@ def _refuse_misspelt(word: str) -> None:
     """Raise UsageError for the first word without option if it is no path, but nearly a command, or the name of a view."""
     import difflib
 
-    from engine.views import VIEWS
-
     if os.path.lexists(word) or "/" in word:
         return
-    if word in {entry.name for entry in VIEWS}:
+    if word in _view_names():
         raise UsageError(f"{word!r} is a view; loadlens report {word} PATH, or loadlens --view {word} PATH")
     near = difflib.get_close_matches(word, COMMANDS, 1)
     if near:
@@ -93,24 +94,23 @@ def _refuse_misspelt(word: str) -> None:
 
 def parser(command: str) -> Parser:
     """Return the parser of what follows ``command`` (one of ``COMMANDS``, or empty for the dashboard)."""
-    if command in ("report", "check"):
-        return _one_shot_parser(command)
-    if command == "fleet":
-        return _fleet_parser()
-    if command == "feeds":
-        return _feeds_parser()
     if command == "paths":
         return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
-    return _dashboard_parser(command)
+    makers = {"report": _one_shot_parser, "check": _one_shot_parser, "fleet": _fleet_parser, "feeds": _feeds_parser}
+    return makers.get(command, _dashboard_parser)(command)
+
+
+def _view_names() -> list[str]:
+    from engine.views import VIEWS
+
+    return [entry.name for entry in VIEWS]
 
 
 def _view_name(word: str) -> str:
     """Return ``word`` if it is the name of a view. Raises argparse.ArgumentTypeError with the nearest name."""
     import difflib
 
-    from engine.views import VIEWS
-
-    names = [entry.name for entry in VIEWS]
+    names = _view_names()
     if word in names:
         return word
     near = difflib.get_close_matches(word, names, 1)
@@ -119,16 +119,13 @@ def _view_name(word: str) -> str:
 
 
 def _one_shot_parser(command: str) -> Parser:
-    from engine.views import VIEWS
-
-    names = [entry.name for entry in VIEWS]
     about = {
         "report": "Compute one view once and print it. Nothing but data on standard output.",
         "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
     }[command]
     made = Parser(f"loadlens {command}", description=about, allow_abbrev=False)
     made.set_defaults(command=command)
-    made.add_argument("view", type=_view_name, metavar="VIEW", help=", ".join(names))
+    made.add_argument("view", type=_view_name, metavar="VIEW", help=", ".join(_view_names()))
     made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders, any number, read recursively")
     _add_options(made)
     made.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
@@ -138,18 +135,16 @@ def _one_shot_parser(command: str) -> Parser:
         made.add_argument("--format", default="json", choices=formats, help="of what is printed (default json)")
         made.add_argument("--output", metavar="FILE", help="write it to this file instead, all at once or not at all")
     else:
-        levels = ("low", "moderate", "severe", "critical")
-        made.add_argument(
-            "--fail-on", metavar="LEVEL", choices=levels, help=f"exit 1 from this level on: {', '.join(levels)}"
-        )
+        told = f"exit 1 from this level on: {', '.join(LEVELS)}"
+        made.add_argument("--fail-on", metavar="LEVEL", choices=LEVELS, help=told)
         made.add_argument("--junit", metavar="FILE", help="also write the findings as JUnit XML")
     _add_common(made)
     return made
 
 
-def _feeds_parser() -> Parser:
+def _feeds_parser(command: str) -> Parser:
     made = Parser(
-        "loadlens feeds",
+        f"loadlens {command}",
         description="Print the commands that get a view's data: from Prometheus or VictoriaMetrics, or without them. It opens "
         "no connection itself.",
         allow_abbrev=False,
@@ -162,9 +157,9 @@ def _feeds_parser() -> Parser:
     return made
 
 
-def _fleet_parser() -> Parser:
+def _fleet_parser(command: str) -> Parser:
     made = Parser(
-        "loadlens fleet",
+        f"loadlens {command}",
         description="Compute the job heuristics of many histories on Apache Spark and write the tables of a report as "
         "Parquet, row for row the same.",
         allow_abbrev=False,
@@ -185,9 +180,8 @@ def _fleet_parser() -> Parser:
     made.add_argument("--pack", metavar="URI", help="also keep the files packed as Parquet there, for a later --packed")
     made.add_argument("--packed", action="store_true", help="PATHs hold what --pack has written")
     _add_options(made)
-    levels = ("low", "moderate", "severe", "critical")
     made.add_argument(
-        "--fail-on", metavar="LEVEL", choices=levels, help="exit 1 if there is a finding from this level on"
+        "--fail-on", metavar="LEVEL", choices=LEVELS, help="exit 1 if there is a finding from this level on"
     )
     return made
 
@@ -205,9 +199,7 @@ def _add_options(made: Parser) -> None:
 
 def _dashboard_parser(command: str) -> Parser:
     """Return the parser of the dashboard: on the operator's files, on the sample data (``demo``), on a recording (``replay``)."""
-    from engine.views import VIEWS
-
-    names = [entry.name for entry in VIEWS]
+    names = _view_names()
     about = {
         "": "Where does the load come from, and what happens if a node dies?",
         "demo": "Show the dashboard on sample data that moves.",
@@ -256,13 +248,11 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
 
     loaded = load(Path(arguments.config) if arguments.config else None)
     ui = {k: v for k in ("theme", "glyphs") if (v := getattr(arguments, k, None)) is not None}
-    live: dict[str, Any] = {}
-    if getattr(arguments, "poll", False):
-        live["poll"] = True
-    if arguments.no_cache:
-        live["cache"] = False
-    if arguments.follow_symlinks:
-        live["follow_symlinks"] = True
+    asked = (
+        ("poll", getattr(arguments, "poll", False), True), ("cache", arguments.no_cache, False),
+        ("follow_symlinks", arguments.follow_symlinks, True),
+    )  # fmt: skip
+    live = {name: value for name, given, value in asked if given}
     return loaded.put(
         msgspec.structs.replace(loaded.of(UiSettings), **ui), msgspec.structs.replace(loaded.of(LiveSettings), **live)
     )

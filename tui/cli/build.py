@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -19,15 +20,12 @@ def version() -> str:
 def _commit() -> str:
     """Return the commit that the build has noted, else that of the checkout the program runs in; "" without either."""
     here = Path(__file__).resolve().parent
-    try:
+    with contextlib.suppress(OSError, ValueError):
         noted = (here / "commit.txt").read_text(encoding="ascii").strip()
         return noted if _COMMIT.fullmatch(noted) else ""
-    except (OSError, ValueError):
-        pass
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return checked_out(here.parents[1])
-    except (OSError, ValueError):
-        return ""
+    return ""
 
 
 def checked_out(root: Path) -> str:

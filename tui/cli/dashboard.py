@@ -152,13 +152,8 @@ def _run(
         app.client.close()
         if app.state.problem:
             message(f"loadlens: tab and choices were not saved: {app.state.problem}")
-        _end_recording(source, arguments)
+        if source.recorder is not None:
+            source.recorder.close()
+            early = f", but it ended early: {source.recorder.problem}" if source.recorder.problem else ""
+            message(f"loadlens: recorded{early}; loadlens replay {arguments.record} plays it")
     return app.return_code or 0
-
-
-def _end_recording(source: Source, arguments: argparse.Namespace) -> None:
-    """Close the recording, and say where it is, or why it ended early."""
-    if source.recorder is not None:
-        source.recorder.close()
-        early = f", but it ended early: {source.recorder.problem}" if source.recorder.problem else ""
-        message(f"loadlens: recorded{early}; loadlens replay {arguments.record} plays it")

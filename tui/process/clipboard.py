@@ -20,7 +20,7 @@ def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, 
     """Copy ``text``; return a sentence on what was done. It names the file, since success cannot be known."""
     env = os.environ if environ is None else environ
     text = text.encode(errors="replace").decode()  # a name of a file may hold what UTF-8 cannot
-    path = save_copy(text, folder)
+    path = _saved(text, folder)
     where = f"; also in {path}" if path is not None else ""
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{text[:40]!r}"
@@ -47,17 +47,14 @@ def _tmux(text: str) -> bool:
     return done.returncode == 0
 
 
-def save_copy(text: str, folder: Path | None = None) -> Path | None:
+def _saved(text: str, folder: Path | None = None) -> Path | None:
     """Write ``text`` to ``copied.txt`` in the cache folder; return its path, or None if it cannot be written."""
-    if folder is None:
-        from engine.own_files.settings import folders
-
-        folder = folders()["cache"]
     from engine.own_files.private_files import make_folder, replace_file
+    from engine.own_files.settings import folders
 
+    path = (folder or folders()["cache"]) / "copied.txt"
     try:
-        make_folder(folder)
-        path = folder / "copied.txt"
+        make_folder(path.parent)
         replace_file(path, text.encode(errors="replace"))
     except OSError:
         return None

@@ -79,8 +79,6 @@ def use_time_zone(name: str, environ: MutableMapping[str, str]) -> None:
 def terminal_lost(descriptor: int = 0) -> bool:
     """Return whether the terminal behind ``descriptor`` is gone."""
     try:
-        if not os.isatty(descriptor):
-            return True
         os.tcgetpgrp(descriptor)
     except OSError:
         return True
@@ -112,11 +110,9 @@ def install_signals(loop: asyncio.AbstractEventLoop, leave: Callable[[int], None
     """Handle SIGTERM and SIGHUP by ``leave`` with exit codes 143 and 129; a hang-up first calls ``save``."""
 
     def hang_up() -> None:
-        def exit_anyway() -> None:
-            time.sleep(HANGUP_TIMEOUT_S)
-            exit_without_terminal(save)
-
-        threading.Thread(target=exit_anyway, name="hang up", daemon=True).start()
+        exit_anyway = threading.Timer(HANGUP_TIMEOUT_S, exit_without_terminal, [save])
+        exit_anyway.daemon = True
+        exit_anyway.start()
         save()
         leave(HANGUP)
 

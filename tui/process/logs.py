@@ -12,7 +12,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
+
+from engine.own_files.private_files import make_folder, open_file
 
 LINES = 500
 """Number of log lines kept for the screen."""
@@ -44,61 +47,35 @@ class Ring(logging.Handler):
         self.lines.append((record.created, record.levelname, text))
 
 
-class File(logging.Handler):
-    """The log file. It never fails: a line that cannot be written is lost, and so are those of the next ``PAUSE_S``."""
+class File(RotatingFileHandler):
+    """The log file, readable by its owner alone. It never fails: a line that cannot be written is lost, and so are those of the
+    next ``PAUSE_S``."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(logging.INFO)
-        self._path = path
-        self._inner: logging.Handler | None = None
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True, errors="replace")
+        self.setLevel(logging.INFO)
+        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
         self._again_at = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line; the first one creates the file."""
-        if time.monotonic() < self._again_at:
-            return
-        try:
-            if self._inner is None:
-                self._inner = self._open()
-            self._inner.emit(record)
-        except (OSError, ValueError):
-            self._give_up()
+        if time.monotonic() >= self._again_at:
+            super().emit(record)
 
-    def _open(self) -> logging.Handler:
-        """Create the file, readable by its owner alone, and return its handler."""
-        from logging.handlers import RotatingFileHandler  # a dozen modules, for a line that seldom comes
-
-        from engine.own_files.private_files import make_folder, open_file
-
-        give_up = self._give_up
-
-        class Quiet(RotatingFileHandler):
-            def handleError(self, record: logging.LogRecord) -> None:
-                give_up()
-
-            def _open(self) -> TextIOWrapper:
-                descriptor = open_file(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
-
-        make_folder(self._path.parent)
-        inner = Quiet(self._path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace")
-        inner.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
-        return inner
-
-    def _give_up(self) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:
         """Close the file, whatever state it is in; a line later opens it again."""
         self._again_at = time.monotonic() + PAUSE_S
-        inner, self._inner = self._inner, None
-        if inner is not None:
-            with contextlib.suppress(OSError, ValueError):
-                inner.close()
+        self.close()
+
+    def _open(self) -> TextIOWrapper:
+        make_folder(Path(self.baseFilename).parent)
+        descriptor = open_file(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
 
     def close(self) -> None:
         """Close the file; lines that cannot be flushed are lost."""
-        if self._inner is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._inner.close()
-        super().close()
+        with contextlib.suppress(OSError, ValueError):
+            super().close()
 
 
 @contextlib.contextmanager

@@ -51,7 +51,9 @@ class PlayedFolder:
 def playing(name: str, make: Callable[[Path], Plays]) -> Iterator[PlayedFolder]:
     """A new temporary folder (below ``TMPDIR``) called after ``name``, and what ``make`` makes to play into it. However it ends,
     also by SIGTERM, SIGHUP or Ctrl+C, the folder is removed."""
-    before = _handle_signals()
+    # Signals remove the folder while no event loop handles them. One that is ignored stays so (nohup).
+    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN}
+    _set_handlers(dict.fromkeys(before, _leave))
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # they wait until it is known what to remove
     try:
         folder = PlayedFolder(Path(tempfile.mkdtemp(prefix=f"loadlens-{name}-")))
@@ -81,14 +83,6 @@ def _leave(number: int, _frame: Any) -> None:
     for folder in _playing:
         folder.remove()
     os._exit(128 + number)
-
-
-def _handle_signals() -> dict[signal.Signals, Any]:
-    """Have signals remove the folders while no event loop handles them; yields the earlier handlers.
-    A signal that is ignored stays so (nohup)."""
-    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN}
-    _set_handlers(dict.fromkeys(before, _leave))
-    return before
 
 
 def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:

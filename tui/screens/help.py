@@ -35,8 +35,7 @@ class HelpText(ScrollCanvas, can_focus=True):
         """Return the lines: keys, columns and signs of the shown tab, then keys of tables, of every tab, of all."""
         all_actions = host_of(self).actions_by_id.values()
         out: list[Line] = []
-        shared = self._view in actions.SCOPES
-        tab, signs = ((), ()) if shared else (("pane",), actions.view_signs(self._view))
+        tab, signs = ((), ()) if (self._view in actions.SCOPES) else (("pane",), actions.view_signs(self._view))
         for scope in (self._view, "table", *tab, "app"):
             scoped = [action for action in all_actions if action.scope == scope]
             if not scoped:
@@ -50,28 +49,21 @@ class HelpText(ScrollCanvas, can_focus=True):
                 out += [[(part, "")] for text in signs for part in (*wrap(text, width), "")]
         if not any(action.scope == self._view for action in all_actions):
             out = self._glossary(width) + out
-        out = [*self._notes(width), *out]
-        out.append([("Words", "key")])
-        for term, text in self._words.items():
-            out += _entry(term, text, width)
-        out.append([("", "")])
-        out.append([("Signs", "key")])
-        for level, mark in self.glyphs.severity.items():
-            if level:
-                out.append([(f"{mark} {'none, ok' if level == 'ok' else level}", level)])
-        out += [
+        said: list[Line] = [[(part, "")] for text in self._sentences for part in wrap(text, width)]
+        marks = ((level, mark) for level, mark in self.glyphs.severity.items() if level)
+        return [
+            *([[("Notes", "key")], *said, []] if said else []),
+            *out,
+            [("Words", "key")],
+            *(line for term, text in self._words.items() for line in _entry(term, text, width)),
+            [("", "")],
+            [("Signs", "key")],
+            *([(f"{mark} {'none, ok' if level == 'ok' else level}", level)] for level, mark in marks),
             [(f"{self.glyphs.up} ", "severe"), ("towards worse", "")],
             [(f"{self.glyphs.down} ", "ok"), ("towards better", "")],
             [],
+            *([(part, "dim")] for text in NOTES for part in (*wrap(text, width), "")),
         ]
-        out += [[(part, "dim")] for text in NOTES for part in (*wrap(text, width), "")]
-        return out
-
-    def _notes(self, width: int) -> list[Line]:
-        if not self._sentences:
-            return []
-        parts: list[Line] = [[(part, "")] for text in self._sentences for part in wrap(text, width)]
-        return [[("Notes", "key")], *parts, []]
 
     def _glossary(self, width: int) -> list[Line]:
         """Return the columns of the tables on screen, each with its unit and meaning."""

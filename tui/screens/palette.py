@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from engine.core import units
 from tui import themes
-from tui.actions import Action, keys_text
+from tui.actions import keys_text
 from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
@@ -141,28 +141,15 @@ def rows_in(table: LiveTable | None, typed: str) -> list[Found]:
     window = table.window if table is not None else None
     if table is None or window is None or not typed.strip():
         return []
-    rows: list[Found] = []
-    position = -1
-    wanted = '"' + typed.strip().replace('"', "") + '"'
-    while len(rows) < MOST_ROWS:
-        try:
-            following = window.find(wanted, position)
-        except FilterError:
-            return []
-        if following is None or following <= position:
-            return rows
-        position = following
-        key = window.key(position)
-        if key is not None:
-            rows.append(
-                Found(
-                    "row",
-                    " ".join(map(str, key)),
-                    _texts(window, position, key),
-                    partial(LiveTable.move_to_key, table, key),
-                )
-            )
-    return rows
+    try:
+        hits = window.hits('"' + typed.strip().replace('"', "") + '"')
+    except FilterError:
+        return []
+    keys = ((int(position), window.key(int(position)) or ()) for position in hits[:MOST_ROWS])
+    return [
+        Found("row", " ".join(map(str, key)), _texts(window, at, key), partial(LiveTable.move_to_key, table, key))
+        for at, key in keys
+    ]
 
 
 def _texts(window: Window, position: int, key: Key) -> str:
@@ -173,13 +160,8 @@ def _texts(window: Window, position: int, key: Key) -> str:
     return "  ".join(text for text in texts if text not in map(str, key)) or "Go to this row."
 
 
-def actions_found(actions: list[Action], run: Callable[[Action], Any]) -> list[Found]:
-    """Return the palette's lines of ``actions``; ``run`` runs one where the focus was."""
-    return [Found("action", a.title, a.help, partial(run, a), a.keys) for a in actions]
-
-
-class PaletteScreen(Box[Found]):
-    """An input and what matches; it returns the chosen one. ``rows`` returns the rows that match a text."""
+class PaletteScreen(Box[None]):
+    """An input and what matches; it runs the chosen one. ``rows`` returns the rows that match a text."""
 
     heading = "Commands"
     keys = "type to search   Up/Down choose   Enter go   Esc close"
@@ -241,6 +223,8 @@ class PaletteScreen(Box[Found]):
     @on(Input.Submitted)
     @on(PickList.Picked)
     def _run(self) -> None:
-        """Close with the line under the cursor."""
+        """Close, and run the line under the cursor."""
         index = self.query_one(PickList).cursor
-        self.dismiss(self._matching[index] if index < len(self._matching) else None)
+        self.dismiss()
+        if index < len(self._matching):
+            self.app.call_later(self._matching[index].run)

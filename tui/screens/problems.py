@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, ClassVar
 
+import polars as pl
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from engine.core.tables import Column, Table
 from tui.host import host_of
 from tui.screens.box import Box, about
 from tui.widgets.drawing.canvas import ScrollCanvas
@@ -19,28 +21,29 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.core.reading import Problem
-    from engine.core.tables import Table
 
 
-def declarations() -> tuple[Table, Table]:
-    """Return the declarations of the table of problems and of that of files that are not read."""
-    import polars as pl
-
-    from engine.core.tables import Column, Table
-
-    path = Column("path", pl.String, "The file.", priority=0)
-    problems = (
-        path,
+_PATH = Column("path", pl.String, "The file.", priority=0)
+PROBLEMS = Table(
+    "problems",
+    "What is wrong with the input.",
+    (
+        _PATH,
         Column("line", pl.Int64, "The line, from 1.", kind="count", width=7, priority=2),
         Column("kind", pl.String, "What it is.", width=18, priority=1),
         Column("count", pl.Int64, "How often it was met.", kind="count", width=6, priority=2),
         Column("reason", pl.String, "What is wrong, in a sentence.", priority=0),
-    )
-    skipped = (path, Column("reason", pl.String, "Why it is not read.", priority=0))
-    return (
-        Table("problems", "What is wrong with the input.", problems, key=("path", "kind", "reason"), title="Problems"),
-        Table("not-read", "Files that no view reads.", skipped, key=("path",), title="Not read"),
-    )
+    ),
+    key=("path", "kind", "reason"),
+    title="Problems",
+)
+SKIPPED = Table(
+    "not-read",
+    "Files that no view reads.",
+    (_PATH, Column("reason", pl.String, "Why it is not read.", priority=0)),
+    key=("path",),
+    title="Not read",
+)
 
 
 class ProblemsScreen(Box[None]):
@@ -57,14 +60,12 @@ class ProblemsScreen(Box[None]):
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[Problem, ...] | None = None
-        self._tables = declarations()
 
     def content(self) -> list[Widget]:
         """Return both tables and the chosen reason in full."""
-        sections = Sections()
-        sections.add("Problems", LiveTable(self._tables[0], id="problems", empty="no problems"))
-        sections.add("Not read", LiveTable(self._tables[1], id="skipped", empty="every file is read"))
-        return [sections, about(4)]
+        problems = LiveTable(PROBLEMS, id="problems", empty="no problems")
+        skipped = LiveTable(SKIPPED, id="skipped", empty="every file is read")
+        return [Sections(("Problems", problems), ("Not read", skipped)), about(4)]
 
     def on_mount(self) -> None:
         """Fill the tables, then follow the input every second."""
@@ -74,18 +75,16 @@ class ProblemsScreen(Box[None]):
 
     def follow(self) -> None:
         """Show the newest problems and files."""
-        import polars as pl
-
         host = host_of(self)
         problems = host.all_problems()
         if problems != self._shown:
             self._shown = problems
-            columns = {name: [problem.as_row()[name] for problem in problems] for name in self._tables[0].schema}
-            self.query_one("#problems", LiveTable).show(pl.DataFrame(columns, schema=self._tables[0].schema))
+            columns = {name: [problem.as_row()[name] for problem in problems] for name in PROBLEMS.schema}
+            self.query_one("#problems", LiveTable).show(pl.DataFrame(columns, schema=PROBLEMS.schema))
         status = host.live_status
         ignored = status.ignored if status is not None else ()
         frame = pl.DataFrame(
-            {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=self._tables[1].schema
+            {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=SKIPPED.schema
         )
         self.query_one("#skipped", LiveTable).show(frame)
         self._show_row()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from tui.widgets.drawing.canvas import ScrollCanvas
-from tui.widgets.headline import HeadlineBar
 from tui.widgets.pick import PickList
 from tui.widgets.sections import on_screen
+from tui.widgets.status import HeadlineBar
 
 if TYPE_CHECKING:
     from engine.core.tables import Table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
@@ -36,20 +37,12 @@ def following(order: Sequence[T], now: object, by: int = 1) -> T:
 
 def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
     """Return the next round value up or down: whole numbers by 1 (by 10 from 100 on ...), others by a tenth of their size."""
-    size = abs(value)
     if isinstance(value, int):
-        step: float = 1
-        while step * 100 <= size:
-            step *= 10
+        result: float = value + by * 10 ** max(len(str(abs(value))) - 2, 0)
     else:
-        step = 0.1 if size == 0 else 10.0 ** int(f"{size:e}".partition("e")[2]) / 10
-    result: float = value + by * step
-    result = int(result) if isinstance(value, int) else float(f"{result:.6g}")
-    if low is not None:
-        result = max(result, int(low) if isinstance(value, int) else low)
-    if high is not None:
-        result = min(result, int(high) if isinstance(value, int) else high)
-    return result
+        result = float(f"{value + by * 10.0 ** int(f'{value or 1:e}'.partition('e')[2]) / 10:.6g}")
+    result = min(max(result, -math.inf if low is None else low), math.inf if high is None else high)
+    return int(result) if isinstance(value, int) else result
 
 
 class Control(Canvas, Generic[V], can_focus=True):
@@ -70,11 +63,6 @@ class Control(Canvas, Generic[V], can_focus=True):
         sender: NumberControl | WordControl
         value: float | str
 
-        @property
-        def control(self) -> NumberControl | WordControl:
-            """Return the control."""
-            return self.sender
-
     def __init__(self, label: str, label_width: int, value: V, name: str | None, id: str | None) -> None:
         super().__init__(name=name, id=id)
         self.label = label
@@ -83,9 +71,8 @@ class Control(Canvas, Generic[V], can_focus=True):
 
     def show(self, value: V) -> None:
         """Show another value without a message (it came from parameters)."""
-        if value != self.value:
-            self.value = value
-            self.repaint()
+        self.value = value
+        self.repaint()
 
     def name_tag(self, width: int) -> Fragment:
         """Return the label in ``width`` cells."""
@@ -96,10 +83,6 @@ class Control(Canvas, Generic[V], can_focus=True):
     def _focus_changed(self) -> None:
         """Draw the label again, once Textual has noted the focus, which it does after this."""
         self.call_later(self.repaint)
-
-    def on_click(self, event: events.Click) -> None:
-        """Take the focus."""
-        self.focus()
 
 
 class NumberControl(Control[float]):
@@ -132,7 +115,7 @@ class NumberControl(Control[float]):
         self.low, self.high, self.by, self.kind = low, high, step, kind
 
     def _set(self, value: float) -> None:
-        value = max(value, self.low) if self.high is None else min(max(value, self.low), self.high)
+        value = min(max(value, self.low), math.inf if self.high is None else self.high)
         if value != self.value:
             self.value = value
             self.repaint()
@@ -153,10 +136,7 @@ class NumberControl(Control[float]):
 
     def action_step(self, by: int) -> None:
         """Step up or down."""
-        if self.by is not None:
-            self._set(self.value + by * self.by)
-        else:
-            self._set(stepped(self.value, by, self.low, self.high))
+        self._set(self.value + by * self.by if self.by is not None else stepped(self.value, by, self.low, self.high))
 
     def action_restore(self) -> None:
         """Restore the start value."""
@@ -211,8 +191,6 @@ class WordControl(Control[str]):
 
     def action_step(self, by: int) -> None:
         """Choose the next word."""
-        if not self.words:
-            return
         self.value = following(self.words, self.value, by)
         self.repaint()
         self.post_message(self.Changed(self, self.value))

@@ -29,29 +29,19 @@ def fact_lines(facts: Iterable[Fact], width: int, ellipsis: str = "…") -> list
 class Facts(ScrollCanvas, can_focus=False):
     """Lines of label and value; long values wrap."""
 
-    facts: Sequence[Fact] = ()
-
-    def show(self, facts: Sequence[Fact]) -> None:
-        """Show these facts instead."""
-        self.facts = facts
-        self.repaint()
+    shown: Sequence[Fact] = ()
 
     def content(self, width: int) -> list[Line]:
         """Return the lines of the facts."""
-        return fact_lines(self.facts, width, self.glyphs.ellipsis)
+        return fact_lines(self.shown, width, self.glyphs.ellipsis)
 
 
 class TextPanel(ScrollCanvas, can_focus=False):
-    """Paragraphs with a style each, wrapped."""
+    """Paragraphs, wrapped: text and style of each."""
 
     DEFAULT_CSS = "TextPanel { padding: 1 2; }"
-    paragraphs: Sequence[Fragment] = ()
-
-    def show(self, lines: Sequence[Fragment]) -> None:
-        """Show these paragraphs instead: text and style of each."""
-        self.paragraphs = lines
-        self.repaint()
+    shown: Sequence[Fragment] = ()
 
     def content(self, width: int) -> list[Line]:
         """Return the paragraphs, wrapped."""
-        return [[(part, style)] for text, style in self.paragraphs for part in (wrap(text, width) or [""])]
+        return [[(part, style)] for text, style in self.shown for part in (wrap(text, width) or [""])]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.css.query import NoMatches
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -19,9 +19,7 @@ Done = Callable[[str | None], object]
 class OneLine(Input):
     """An input whose cursor does not blink: nothing is sent while nothing changes."""
 
-    def on_mount(self) -> None:
-        """Stop the cursor."""
-        self.cursor_blink = False
+    cursor_blink = reactive(False, init=False)
 
 
 class Prompt(Horizontal):
@@ -38,19 +36,12 @@ class Prompt(Horizontal):
     def __init__(
         self, origin: Widget, label: str, value: str, hint: str, changed: Callable[[str], object] | None, done: Done
     ) -> None:
-        super().__init__()
+        super().__init__(Static(label, markup=False), OneLine(value, placeholder=hint, select_on_focus=False))
         self._origin = origin
-        self._label = label
         self._value = value
-        self._hint = hint
         self._changed = changed
         self._done = done
         self._finished = False
-
-    def compose(self) -> ComposeResult:
-        """Yield label and input."""
-        yield Static(self._label, markup=False)
-        yield OneLine(self._value, placeholder=self._hint, select_on_focus=False)
 
     def on_mount(self) -> None:
         """Focus the input, at once: the next key is meant for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -10,15 +10,15 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
 
+from tui.widgets.control import following
 from tui.widgets.drawing.canvas import Canvas, Frame
 from tui.widgets.drawing.fragments import Line, cells, harmless
 from tui.widgets.table.table import LiveTable
 
 
 def focus_first(widget: Widget) -> None:
-    """Focus the first widget inside that takes keys, tables before all others."""
-    tables: Iterable[Widget] = [table for table in widget.query(LiveTable) if on_screen(table)]
-    for candidate in (*tables, *widget.query("*")):
+    """Focus the first of ``widget`` and those inside that takes keys, tables before all others."""
+    for candidate in (*widget.query(LiveTable), widget, *widget.query("*")):
         if candidate.focusable and on_screen(candidate):
             candidate.focus(scroll_visible=False)
             return
@@ -36,13 +36,7 @@ class TitleBar(Canvas):
     class Clicked(Message):
         """A title was clicked."""
 
-        bar: TitleBar
         index: int
-
-        @property
-        def control(self) -> TitleBar:
-            """Return the bar."""
-            return self.bar
 
     def __init__(self, titles: Sequence[str], *, numbered: int | None = None, id: str | None = None) -> None:
         """``numbered``: the number of the first title, None for none."""
@@ -56,9 +50,8 @@ class TitleBar(Canvas):
 
     def fade(self, indices: frozenset[int]) -> None:
         """Draw these titles dim: there is nothing behind them."""
-        if indices != self.faded:
-            self.faded = indices
-            self.repaint()
+        self.faded = indices
+        self.repaint()
 
     def choose(self, index: int) -> None:
         """Highlight the title ``index``."""
@@ -67,19 +60,13 @@ class TitleBar(Canvas):
 
     def mark(self, index: int, text: str, style: str = "") -> None:
         """Put a few characters (a count, a warning) behind a title; an empty text removes them."""
-        if (text, style) == self.marks.get(index, ("", style)):
-            return
-        if text:
-            self.marks[index] = (text, style)
-        else:
-            self.marks.pop(index, None)
+        self.marks[index] = (text, style)
         self.repaint()
 
     def _parts(self, width: int) -> tuple[list[Line], int]:
         """Return the titles, and the cells between them: the gap is dropped before letters are."""
-        limits = [60, 16, 12, 9, 6, 3]
         parts: list[Line] = []
-        for limit in limits:
+        for limit in (60, 16, 12, 9, 6, 3):
             parts = []
             for index, title in enumerate(self.titles):
                 if index in self.hidden:
@@ -90,11 +77,9 @@ class TitleBar(Canvas):
                     words = shown.split(" ")
                     shown = words[0] if cells(words[0]) <= limit else shown[:limit].rstrip()
                 style = "cursor" if index == self.chosen else "dim" if index in self.faded else ""
-                line: Line = [(f" {number}", style or "key"), (f"{shown} ", style)]
-                if index in self.marks:
-                    text, mark_style = self.marks[index]
-                    line.insert(2, (f"{text} ", style or mark_style))
-                parts.append(line)
+                text, look = self.marks.get(index, ("", ""))
+                mark: Line = [(f"{text} ", style or look)] if text else []
+                parts.append([(f" {number}", style or "key"), (f"{shown} ", style), *mark])
             size = sum(cells(text) for part in parts for text, _ in part)
             if size + len(parts) - 1 <= width:
                 return parts, 1
@@ -120,16 +105,14 @@ class TitleBar(Canvas):
         for index, part in zip(shown, parts, strict=True):
             size = sum(cells(text) for text, _ in part)
             if x <= event.x < x + size:
-                self.post_message(self.Clicked(self, index))
+                self.post_message(self.Clicked(index))
                 return
             x += size + gap
 
 
 class Sections(Frame):
-    """A title bar over contents of which one is shown. Keys ``[`` and ``]`` of the pane step through them.
-
-    ``add`` before mounting. ``Shown`` is posted when another content is shown; only shown contents need drawing.
-    """
+    """A title bar over contents, each with its title, of which one is shown. Keys ``[`` and ``]`` of the pane step through
+    them. ``Shown`` is posted when another content is shown; only shown contents need drawing."""
 
     DEFAULT_CSS = """
     Sections { height: 1fr; width: 1fr; }
@@ -141,22 +124,12 @@ class Sections(Frame):
         """Another section is shown."""
 
         sections: Sections
-        index: int
 
-        @property
-        def control(self) -> Sections:
-            """Return the sections."""
-            return self.sections
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *contents: tuple[str, Widget], id: str | None = None) -> None:
         super().__init__(id=id)
-        self.contents: list[tuple[str, Widget]] = []
+        self.contents = contents
         self.chosen = 0
-
-    def add(self, title: str, content: Widget) -> Sections:
-        """Add a section; return the widget itself for chaining."""
-        self.contents.append((title, content))
-        return self
+        self.hidden: frozenset[int] = frozenset()
 
     def compose(self) -> ComposeResult:
         """Yield titles and contents."""
@@ -169,7 +142,7 @@ class Sections(Frame):
 
     def choose(self, index: int) -> None:
         """Show section ``index``."""
-        if not self.contents or index == self.chosen:
+        if index == self.chosen:
             return
         self.chosen = index % len(self.contents)
         if not self.is_mounted:
@@ -180,36 +153,27 @@ class Sections(Frame):
         self.query_one(TitleBar).choose(self.chosen)
         content = self.contents[self.chosen][1]
         if had_focus or self.app.focused is None:
-            if content.focusable:
-                content.focus(scroll_visible=False)
-            else:
-                focus_first(content)
-        self.post_message(self.Shown(self, self.chosen))
-
-    @property
-    def hidden(self) -> frozenset[int]:
-        """Return the sections that do not apply."""
-        return self.query_one(TitleBar).hidden if self.is_mounted else frozenset()
+            focus_first(content)
+        self.post_message(self.Shown(self))
 
     def hide(self, hidden: frozenset[int]) -> None:
         """Leave out the sections ``hidden``, which do not apply; if one of them is shown, show the first section."""
+        self.hidden = hidden
         bar = self.query_one(TitleBar)
-        if bar.hidden != hidden:
-            bar.hidden = hidden
-            bar.repaint()
+        bar.hidden = hidden
+        bar.repaint()
         if self.chosen in hidden:
             self.choose(0)
 
     def step(self, by: int) -> None:
         """Show the next or previous section."""
         shown = [index for index in range(len(self.contents)) if index not in self.hidden]
-        if shown:
-            self.choose(shown[(shown.index(self.chosen) + by) % len(shown)])
+        self.choose(following(shown, self.chosen, by))
 
     @property
-    def current(self) -> Widget | None:
+    def current(self) -> Widget:
         """Return the shown content."""
-        return self.contents[self.chosen][1] if self.contents else None
+        return self.contents[self.chosen][1]
 
     def on_title_bar_clicked(self, event: TitleBar.Clicked) -> None:
         """Show the section of the clicked title."""

@@ -80,10 +80,8 @@ def reports_of(cluster: OddCluster, interval: int, broker: int) -> Reports | Non
         else:
             grouped[(topic, metric) if topic else metric].append(value)
     for key, values in grouped.items():
-        if isinstance(key, tuple):
-            out.topic[key] = mean(values)
-        else:
-            out.broker[key] = mean(values)
+        of: dict[Any, float] = out.topic if isinstance(key, tuple) else out.broker
+        of[key] = mean(values)
     led = [p for p in cluster.partitions if p.leader == broker]
     names = {p.topic.replace(".", "_") for p in led}
     lost = names - out.sized

@@ -9,7 +9,7 @@ import polars as pl
 
 from engine.core.tables import Column, Table
 from tui import actions
-from tui.screens.palette import Found, actions_found, rows_in
+from tui.screens.palette import Found, rows_in
 from tui.widgets.table.window import Choice, build
 
 SWEEP = Table(
@@ -34,7 +34,7 @@ def test_a_row_that_is_named_by_a_number_shows_its_texts() -> None:
 def test_words_that_operators_use_find_what_they_mean() -> None:
     def best(typed: str, view: str) -> list[str]:
         offered = [action for action in (*actions.view_actions(view), *actions.SHARED) if action.palette]
-        known = actions_found(offered, lambda action: None)
+        known = [Found("action", a.title, a.help, lambda: None, a.keys) for a in offered]
         known.append(Found("column", "cpu %", "Sort by this column: share of the CPU.", lambda: None))
         known.append(Found("theme", "light theme", "Take this colour theme.", lambda: None))
         scored = [(score, found) for found in known if (score := found.score(typed)) is not None]

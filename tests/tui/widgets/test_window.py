@@ -226,15 +226,15 @@ def test_no_text_is_cut_while_there_are_blanks(name: int, note: int) -> None:
 def test_texts_are_measured_as_they_are_drawn() -> None:
     data = frame(3).with_columns(name=pl.Series(["ring-12", "環-7", ""]), note=pl.lit("rack 1"), state=pl.lit("ok"))
     window = build(NODES, data, Choice())
-    assert w.needs(window) == {"name": 7, "note": 6}
+    assert window.needs == {"name": 7, "note": 6}
     starred = w.Looks({"note": lambda cell: [("* ", "key"), (str(cell.value), "")]})
-    assert w.needs(build(NODES, data, Choice(), looks=starred))["note"] == 8
-    assert w.needs(build(NODES, data.with_columns(pl.col("note").cast(pl.Categorical)), Choice())) == {
+    assert build(NODES, data, Choice(), looks=starred).needs["note"] == 8
+    assert build(NODES, data.with_columns(pl.col("note").cast(pl.Categorical)), Choice()).needs == {
         "name": 7,
         "note": 6,
     }
     wide = build(NODES, data.with_columns(name=pl.lit("環" * 9)), Choice())
-    assert w.needs(wide)["name"] == 18
+    assert wide.needs["name"] == 18
 
 
 def test_every_column_can_be_scrolled_to() -> None:
@@ -318,7 +318,7 @@ def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyp
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
     )
     window = build(ANY, table, Choice(sort=sort, descending=down), looks=w.Looks(RENDERERS))
-    places = layout(window.columns, width, 0, w.needs(window, SETS[glyphs]))
+    places = layout(window.columns, width, 0, window.needs)
     lines = w.lines(window, 0, 10, places, width, SETS[glyphs])
     assert len(lines) == len(data)
     for line in [*lines, w.header(window, places, width, SETS[glyphs], "bar")]:

@@ -11,7 +11,7 @@ ACTIONS: tuple[Action, ...] = (
            "back; in the section plan: reject the step under the cursor, leave its partition alone and plan again.", bar=11),
     act("broker-load.group", "b", "Group by", "Show brokers, hosts or racks.", bar=22),
     act("broker-load.demote", "M", "Demote", "Take the leadership from the broker under the cursor, or give it back.",
-           bar=24),
+           run="flip('demote')", bar=24),
     act("broker-load.plan", "", "Apply plan", "Apply the reassignment found among the files, or drop it.",
            run="next('apply_plan')"),
     act("broker-load.weights", "", "Weights", "Split CPU by the static weights a, b, c or by the fitted ones.",

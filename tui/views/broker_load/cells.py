@@ -11,7 +11,7 @@ from engine.core import units
 from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import bar
 from tui.widgets.drawing.fragments import Fragment, cells, fit
-from tui.widgets.table.window import lined_up
+from tui.widgets.table.window import Looks, lined_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,17 +36,15 @@ def load_bar(kind: Kind, capacity: str = "", more: str = "", over: str = "") -> 
     def render(cell: Cell) -> Sequence[Fragment]:
         # The header names the percentage: no sign behind each.
         room = (5 if kind == "percent" else 6) + (cell.width >= 12)
-        text = shown(cell, kind, cell.value, room).removesuffix("%")
-        label = fit(text, min(room, cell.width), "right")
+        label = fit(shown(cell, kind, cell.value, room).removesuffix("%"), min(room, cell.width), "right")
         number = (label, "severe" if over and over in str(cell.row.get("flags") or "") else "")
         left = cell.width - cells(label)
-        top = 100.0 if kind == "percent" else (cell.row.get(capacity) if capacity else None)
-        if not isinstance(top, (int, float)) or not top > 0:
-            top = cell.peak(cell.name)
-            return [(bar(cell.value, top, left, cell.glyphs), "bar"), number]
+        top: Any = 100.0 if kind == "percent" else cell.row.get(capacity)
+        limited = isinstance(top, (int, float)) and top > 0
+        top = top if limited else cell.peak(cell.name)
         drawn = bar(cell.value, top, left, cell.glyphs)
-        rest = cell.row.get(more) if more else None
-        if not rest or not cell.value or cell.value != cell.value:
+        rest = cell.row.get(more)
+        if not limited or not rest or not cell.value or cell.value != cell.value:
             return [(drawn, "bar"), number]
         # Both together, the second part in another style.
         whole = bar(cell.value + rest, top, left, cell.glyphs)
@@ -94,22 +92,15 @@ def survivors(kind: Kind) -> Renderer:
 def leaders_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw leaders of all replicas, ``10/32``, or the leaders alone where both do not fit."""
     both = f"{shown(cell, 'text', cell.value, 0)}/{shown(cell, 'text', cell.row.get('replicas'), 0)}"
-    return [
-        (
-            fit(both if len(both) <= cell.width else shown(cell, "count", cell.value, cell.width), cell.width, "right"),
-            "",
-        )
-    ]
+    text = both if len(both) <= cell.width else shown(cell, "count", cell.value, cell.width)
+    return [(fit(text, cell.width, "right"), "")]
 
 
 def flag_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a state that is not alive, thresholds broken; in short words where there is little room."""
-    words = [word for word in str(cell.value or "").split(", ") if word]
-    state = str(cell.row.get("state") or "ALIVE")
-    if cell.row.get("source") not in (None, "model"):
-        words.insert(0, str(cell.row["source"]))
-    if state != "ALIVE":
-        words.insert(0, state)
+    state, source = (str(cell.row.get(name) or usual) for name, usual in (("state", "ALIVE"), ("source", "model")))
+    special = [word for word, usual in ((state, "ALIVE"), (source, "model")) if word != usual]
+    words = [*special, *filter(None, str(cell.value or "").split(", "))]
     loud = state != "ALIVE" or any(word.startswith(("over", "silent")) for word in words)
     text = ", ".join(words)
     if cells(text) > cell.width:
@@ -136,7 +127,7 @@ def meanwhile(over: str, kind: Kind) -> Renderer:
     def render(cell: Cell) -> Sequence[Fragment]:
         if cell.value is None:
             return [(fit("down", cell.width, "right"), "dim")]
-        bad = bool(cell.row.get(over)) if over else False
+        bad = cell.row.get(over)
         text = shown(cell, kind, cell.value, cell.width - 1).removesuffix("%") + ("!" if bad else " ")
         return [(fit(text, cell.width, "right"), "severe" if bad else "")]
 
@@ -214,17 +205,16 @@ def restart_rows(frame: pl.DataFrame, measure: Measure) -> tuple[pl.DataFrame, T
     wide = (
         frame.with_columns(columns.alias("_at"))
         .pivot("_at", index="down", on_columns=[f"b{i}" for i in ids], values=[name, *([over] if over else [])])
+        .rename({f"{name}_b{i}": f"b{i}" for i in ids if over})
         .sort("down")
     )
-    if over:
-        wide = wide.rename({f"{name}_b{i}": f"b{i}" for i in ids})
     return wide.select(list(_spec(ids, measure).schema)), _spec(ids, measure)
 
 
-def restart_cells(frame: pl.DataFrame, measure: Measure) -> dict[str, Renderer]:
+def restart_looks(frame: pl.DataFrame, measure: Measure) -> Looks:
     """Return how the cells of ``restart_rows`` are drawn."""
     _, over, _, kind = measure
-    return {f"b{i}": meanwhile(f"{over}_b{i}" if over else "", kind) for i in frame["down"].unique().to_list()}
+    return Looks({f"b{i}": meanwhile(f"{over}_b{i}" if over else "", kind) for i in frame["down"].unique().to_list()})
 
 
 @lru_cache(maxsize=8)
@@ -236,12 +226,9 @@ def _spec(ids: tuple[int, ...], measure: Measure) -> Table:
 
     name, over, words, kind = measure
     dtype = pl.Int64 if kind == "count" else pl.Float64
-    columns = [Column("down", pl.Int32, "Broker that is down.", kind="id", width=6, priority=0, grow=6)]
-    columns += [
-        Column(f"b{i}", dtype, f"Broker {i} meanwhile: {words}.", kind=kind, title=str(i), width=7) for i in ids
-    ]
-    if over:
-        columns += [Column(f"{over}_b{i}", pl.Boolean, "Over its threshold.", kind="flag", hidden=True) for i in ids]
-    return Table(
-        f"rolling_restart_{name}", f"Rolling restart: {words}.", tuple(columns), key=("down",), order=("down",)
+    columns = (
+        Column("down", pl.Int32, "Broker that is down.", kind="id", width=6, priority=0, grow=6),
+        *(Column(f"b{i}", dtype, f"Broker {i} meanwhile: {words}.", kind=kind, title=str(i), width=7) for i in ids),
+        *(Column(f"{over}_b{i}", pl.Boolean, "Over its threshold.", kind="flag", hidden=True) for i in ids if over),
     )
+    return Table(f"rolling_restart_{name}", f"Rolling restart: {words}.", columns, key=("down",), order=("down",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
@@ -92,8 +91,7 @@ def cpu_history(row: dict[str, Any], detail: Detail | None, threshold: float) ->
     trend = row.get("cpu_trend") or ()
     if detail is None or len(trend) < 2 or len(detail.trend_ends) < len(trend):
         return None
-    ends = detail.trend_ends[-len(trend) :]
-    line = Series(ends, trend, f"CPU of broker {row['broker']} in % by window", "bar")
+    line = Series(detail.trend_ends[-len(trend) :], trend, f"CPU of broker {row['broker']} in % by window", "bar")
     limit = Mark(100.0 * threshold, "capacity threshold", "severe")
     return lambda width, height, glyphs: plot(
         [line], width, height, glyphs, x_kind="time_ms", y_kind="percent", rules=(limit,)
@@ -105,8 +103,7 @@ def cpu_history(row: dict[str, Any], detail: Detail | None, threshold: float) ->
 
 def regression_facts(result: Result, parameters: BrokerLoadParameters) -> list[Fact]:
     """Return the verdict, how good the fit is, and which weights are in force."""
-    rows = result.tables["regression"]
-    row = rows.row(0, named=True) if rows.height else {}
+    row = next(result.tables["regression"].iter_rows(named=True), {})
     summary = result.summary
     fit = [units.plural(summary.get("observations", 0), "observation")]
     if row.get("held_out_error") is not None:
@@ -114,10 +111,9 @@ def regression_facts(result: Result, parameters: BrokerLoadParameters) -> list[F
     done = percent(100.0 * summary.get("regression_completeness", 0.0))
     fit.append("trained" if row.get("trained") else f"Cruise Control's training at {done}")
     usable = any("fitted weights a=" in note for note in result.notes)
+    weights = "as fitted (w: as given)" if usable else "as given: the fitted ones cannot be used"
     if parameters.weights == "static":
         weights = f"a {parameters.a:g}, b {parameters.b:g}, c {parameters.c:g} as given (w: as fitted)"
-    else:
-        weights = "as fitted (w: as given)" if usable else "as given: the fitted ones cannot be used"
     verdict = str(row.get("verdict", "")).partition("; Cruise Control")[0]
     return [("verdict", verdict, "title"), ("weights", weights, "title"), ("fit", ", ".join(fit), "")]
 
@@ -126,16 +122,15 @@ def regression_chart(detail: Detail) -> Draw | None:
     """Return what draws predicted against measured CPU in %; None without observations."""
     if not detail.observed:
         return None
-
-    def points(used: bool, name: str, style: str, shape: str) -> Series:
-        places = [place for place, each in enumerate(detail.used) if each == used]
-        measured: Sequence[float] = [detail.observed[place] for place in places]
-        return Series(measured, [detail.predicted[place] for place in places], name, style, points=True, shape=shape)
-
     top = max(*detail.observed, *detail.predicted, 1.0)
-    lines = [points(True, "predicted by measured CPU %", "bar", "o")]
-    if not all(detail.used):
-        lines.append(points(False, "held out", "bar2", "+"))
+    lines = []
+    for used, name, style, shape in (
+        (True, "predicted by measured CPU %", "bar", "o"), (False, "held out", "bar2", "+"),
+    ):  # fmt: skip
+        places = [place for place, each in enumerate(detail.used) if each == used]
+        if used or places:
+            x, y = ([of[place] for place in places] for of in (detail.observed, detail.predicted))
+            lines.append(Series(x, y, name, style, points=True, shape=shape))
     lines.append(Series([0.0, top], [0.0, top], "equal", "dim", dashed=True))
     return lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
 
@@ -162,7 +157,7 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
     count = parameters.add_brokers
     outcome = result.outcome
     planned = parameters.apply_plan or parameters.reassignment is not None
-    added = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
+    added = f"{units.plural(count, 'broker')} of the typical capacity (bounds only)"
     return [
         ("dead", ", ".join(parameters.fail) or None, "critical"),
         ("demoted", ", ".join(parameters.demote) or None, "moderate"),
@@ -198,14 +193,11 @@ def heirs(result: Result, broker: int | None = None) -> list[str]:
     counts = moves.group_by("new_leader").len("leads").sort("leads", "new_leader", descending=[True, False])
     table = next((result.tables[name] for name in AFTER[1:] if name in result.tables), None)
     rows = {row["broker"]: row for row in table.iter_rows(named=True)} if table is not None else {}
-    told = []
-    for heir, count in counts.iter_rows():
-        leaders = f"{count} leader{'s' if count > 1 else ''}"
-        cpu = (
-            f", CPU {percent(rows[heir]['cpu_pct_before'])} → {percent(rows[heir]['cpu_pct'])}" if heir in rows else ""
-        )
-        told.append(f"{'nobody' if heir is None or heir < 0 else heir}: {leaders}{cpu}")
-    return told
+    cpus = {heir: f", CPU {percent(row['cpu_pct_before'])} → {percent(row['cpu_pct'])}" for heir, row in rows.items()}
+    return [
+        f"{'nobody' if heir is None or heir < 0 else heir}: {units.plural(count, 'leader')}{cpus.get(heir, '')}"
+        for heir, count in counts.iter_rows()
+    ]
 
 
 def after_facts(result: Result, row: dict[str, Any]) -> list[Fact]:

@@ -94,19 +94,20 @@ class PartitionLevel(Level):
         beside = Box(DetailPanel, FactsOf(self._facts, "partition-facts"), id="partition-detail")
         return (Section("", Box(Vertical, Box(Horizontal, replicas, beside), windows)),)
 
-    def _mine(self, result: Result, table: str) -> Any:
-        return where(result, table, topic=self.topic, partition=self.partition)
+    def _mine(self, result: Result, table: str, **more: Any) -> Any:
+        return where(result, table, topic=self.topic, partition=self.partition, **more)
 
     def _facts(self, result: Result) -> list[Fact]:
-        replicas, skipped, rows = (self._mine(result, table) for table in ("replicas", "skipped", "partitions"))
-        row = rows.row(0, named=True) if rows is not None and rows.height else None
-        why = str(skipped["rule"][0]) if skipped is not None and skipped.height else None
-        leads = replicas.filter(replicas["leader"]) if replicas is not None else None
-        load = leads.row(0, named=True) if leads is not None and leads.height else None
+        row, load, skipped = (
+            next(frame.iter_rows(named=True), None) if frame is not None else None
+            for frame in (
+                self._mine(result, "partitions"), self._mine(result, "replicas", leader=True), self._mine(result, "skipped"),
+            )
+        )  # fmt: skip
         return [
             (f"{self.topic}-{self.partition}", "", "title"),
             *(_replication(row) if row is not None else []),
-            ("no sample", why, "moderate"),
+            ("no sample", str(skipped["rule"]) if skipped is not None else None, "moderate"),
             *(_load(load) if load is not None else []),
             *(_messages(row) if load is not None and row is not None else []),
         ]
@@ -114,14 +115,12 @@ class PartitionLevel(Level):
 
 def _replication(row: Row) -> list[Fact]:
     """Return leader and replicas of a partition."""
-    alone = row["leader"] < 0
     late = "under-replicated" in row["state"]
-    valid = row["valid"]
     return [
-        ("leader", "none" if alone else str(row["leader"]), "severe" if alone else ""),
+        ("leader", *(("none", "severe") if row["leader"] < 0 else (str(row["leader"]), ""))),
         ("replicas", ", ".join(map(str, row["replicas"])), ""),
         ("in sync", ", ".join(map(str, row["isr"])), "moderate" if late else ""),
-        ("windows", "valid" if valid else "not all valid", "" if valid else "moderate"),
+        ("windows", *(("valid", "") if row["valid"] else ("not all valid", "moderate"))),
     ]
 
 
@@ -137,8 +136,7 @@ def _load(leader: Row) -> list[Fact]:
 
 def _messages(row: Row) -> list[Fact]:
     """Return the messages into a partition, as modelled and as counted."""
-    counted = row["msg_measured"]
     return [
         ("messages in", between(row, "msg_in", "msg_in_low", "msg_in_high", "1/s"), ""),
-        ("counted", number(counted, "1/s") if counted is not None else None, ""),
+        ("counted", number(row["msg_measured"], "1/s") if row["msg_measured"] is not None else None, ""),
     ]

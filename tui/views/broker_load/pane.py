@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -64,24 +64,20 @@ class Root(Level):
     .-short #partition-windows { height: 5; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.grouping = GROUPS[0]
-        self.measure = 0
-        self.page = 0
+    grouping = GROUPS[0]
+    measure = page = 0
 
     def sections(self) -> tuple[Section, ...]:
         """One section per question."""
-        count = self._count
         return (
             Section(BROKERS, self._brokers_section()),
             Section("topics", self._topics("bl-topics", "topics")),
-            Section("goals", self._goals_section(), count("violated_goals", "moderate", "violated_hard_goals")),
+            Section("goals", self._goals_section(), self._count("violated_goals", "moderate", "violated_hard_goals")),
             Section("regression", self._regression_section()),
             Section(
                 FAILURES,
                 TableOf(table="failures", id="bl-failures", cells=cells.FAILURE_CELLS, open=self._play),
-                count("unsurvivable_single_failures", "severe"),
+                self._count("unsurvivable_single_failures", "severe"),
             ),
             Section(ROLLING, self._restarts_section()),
             Section(
@@ -89,7 +85,7 @@ class Root(Level):
                 self._what_if_section(),
                 lambda result: ("*" if self._what_if_asked() else "", "key"),
             ),
-            Section(PLAN, plan.content(self._open_step), plan.mark),
+            Section(PLAN, plan.content(self._open_step), self._count("plan_steps", "key")),
             Section(
                 "data",
                 Box(
@@ -97,19 +93,16 @@ class Root(Level):
                     TableOf(table="ledger", id="bl-ledger"),
                     TableOf(table="skipped", id="bl-skipped", open=self._open_partition),
                 ),
-                count("skipped_partitions", "moderate"),
+                self._count("skipped_partitions", "moderate"),
             ),
         )
 
     @staticmethod
     def _count(name: str, style: str, severe: str = "") -> Any:
         """Return what marks a section with a number of the summary, severe where the number ``severe`` is above 0."""
-
-        def mark(result: Result) -> tuple[str, str]:
-            number = result.summary.get(name)
-            return (str(number) if number else "", "severe" if result.summary.get(severe) else style)
-
-        return mark
+        return lambda result: (
+            str(result.summary.get(name) or ""), "severe" if result.summary.get(severe) else style,
+        )  # fmt: skip
 
     # -- brokers, hosts or racks ----------------------------------------------------------------------------------------
 
@@ -217,17 +210,17 @@ class Root(Level):
             keys = "! over the threshold   y other measure   Enter plays it   h l further brokers"
             return [(f"{words} of each broker (columns) while that of the row is down", "", ""), (keys, "", "dim")]
 
-        def rows(result: Result) -> Any:
-            frame = result.tables.get("rolling_restart")
-            return cells.restart_rows(frame, cells.MEASURES[self.measure]) if frame is not None else None
-
-        def looks(result: Result) -> Looks:
-            frame = result.tables.get("rolling_restart")
-            return Looks(cells.restart_cells(frame, cells.MEASURES[self.measure]) if frame is not None else {})
+        def of_measure(make: Callable[..., Any], none: Any) -> Callable[[Result], Any]:
+            """Return what ``make`` makes of the table and the measure shown, ``none`` without the table."""
+            return lambda result: (
+                make(result.tables["rolling_restart"], cells.MEASURES[self.measure])
+                if "rolling_restart" in result.tables
+                else none
+            )
 
         table = TableOf(
-            table="rolling_restart", id="bl-rolling", name="rolling-restart", rows=rows, looks=looks, hide=True,
-            open=self._play,
+            table="rolling_restart", id="bl-rolling", name="rolling-restart", rows=of_measure(cells.restart_rows, None),
+            looks=of_measure(cells.restart_looks, Looks()), hide=True, open=self._play,
         )  # fmt: skip
         return Box(Vertical, FactsOf(facts, "bl-rolling-facts"), table)
 
@@ -277,7 +270,7 @@ class Root(Level):
 
     async def _open_broker(self, row: Row) -> None:
         """Open a broker; for one that dies in the what-if, show the outcome."""
-        if self.pane.result is not None and row.get("broker") in _killed(self.pane.result):
+        if self.pane.result is not None and row.get("broker") in self.pane.result.summary.get("failed_brokers", ()):
             self.choose(WHAT_IF)
         elif row.get("broker") is not None:
             await self.pane.drill(BrokerLevel(row["broker"]))
@@ -292,8 +285,7 @@ class Root(Level):
 
     def _play(self, row: Row) -> None:
         """Let what the row names die, and show the outcome."""
-        pane: Any = self.pane
-        pane.action_kill()
+        self.pane.action_kill()
         self.choose(WHAT_IF)
 
 
@@ -322,12 +314,11 @@ class Pane(ViewPane):
         if "failure" in row:
             kind, _, name = str(row["failure"]).partition(" ")
             return name if kind == "broker" else f"rack:{name}"
-        for column in ("down", "broker"):
-            if row.get(column) is not None:
-                return str(row[column])
-        return next((f"{kind}:{row[kind]}" for kind in ("host", "rack") if row.get(kind)), None)
+        brokers = (str(row[column]) for column in ("down", "broker") if row.get(column) is not None)
+        return next(brokers, next((f"{kind}:{row[kind]}" for kind in ("host", "rack") if row.get(kind)), None))
 
-    def _toggle(self, field: str) -> None:
+    def action_flip(self, field: str) -> None:
+        """Add the broker or rack under the cursor to an option, or take it out."""
         word = self._under_cursor()
         if word is None or self.parameters is None:
             self.notify("put the cursor on a broker first", timeout=3)
@@ -345,11 +336,7 @@ class Pane(ViewPane):
         if self.result is not None and word not in self.parameters.fail and drawing.is_dead(self.result, word):
             self.notify(f"broker {word} is already dead", severity="warning", timeout=3)
             return
-        self._toggle("fail")
-
-    def action_demote(self) -> None:
-        """Demote the broker under the cursor, or undo that."""
-        self._toggle("demote")
+        self.action_flip("fail")
 
     # -- the plan -----------------------------------------------------------------------------------------------------
 
@@ -424,13 +411,12 @@ class Pane(ViewPane):
         """Show the next measure of the rolling restart, or the next table of the what-if."""
         if not self.levels:
             return
-        root = self.root
-        if root.section == WHAT_IF:
+        if self.root.section == WHAT_IF:
             self.root.page += 1
         else:
             self.root.measure = (self.root.measure + 1) % len(cells.MEASURES)
-            root.choose(ROLLING)
-        root.draw()
+            self.root.choose(ROLLING)
+        self.root.draw()
 
     def action_group(self) -> None:
         """Group by brokers, hosts or racks."""
@@ -440,16 +426,11 @@ class Pane(ViewPane):
             self.root.draw()
 
 
-def _killed(result: Result) -> Sequence[int]:
-    """Return the brokers that the what-if lets die."""
-    return result.summary.get("failed_brokers", ())
-
-
 def _broker_looks(result: Result) -> Looks:
     """Return how the brokers of a result are drawn: the killed, the dead and those on bad disks stand out."""
 
     def style(row: Mapping[str, Any]) -> str:
-        if row.get("broker") in _killed(result):
+        if row.get("broker") in result.summary.get("failed_brokers", ()):
             return "failed"
         return "" if row.get("state") in ("ALIVE", "NEW", "DEMOTED", None) else "severe"
 

@@ -33,12 +33,6 @@ def content(open_step: Callable[[Row], Any]) -> Box:
     return Box(Vertical, FactsOf(_first, "bl-plan-facts"), Box(Horizontal, steps, beside))
 
 
-def mark(result: Result) -> tuple[str, str]:
-    """Return the number of steps, and how it is drawn."""
-    steps = result.summary.get("plan_steps")
-    return (str(steps) if steps else "", "key")
-
-
 def _first(result: Result) -> list[Fact]:
     """Return the plan in a sentence and the keys; without a plan, what is free, and how to ask for one."""
     told = result.summary.get("plan")
@@ -53,18 +47,15 @@ def _curve(result: Result, row: Row | None) -> Draw | None:
     curve = result.tables.get("plan_curve")
     if curve is None or curve.height < 2:
         return None
-    copied = [value or 0.0 for value in curve["moved_mb"].to_list()]
-    kept = [100.0 * (16 - bad) / 16 for bad in curve["goals_violated"].to_list()]
+    copied = curve["moved_mb"].fill_null(0.0).to_list()
     lines = [
-        Series(copied, kept, "goals kept %", "bar"),
+        Series(copied, (100.0 * (16 - curve["goals_violated"]) / 16).to_list(), "goals kept %", "bar"),
         Series(copied, curve["balancedness"].to_list(), "balancedness", "dim"),
     ]
     if curve["survived_brokers"].null_count() == 0:
-        every = zip(
-            *(curve[name].to_list() for name in ("survived_brokers", "survived_racks", "brokers", "racks")), strict=True
-        )
-        survived = [100.0 * (one + two) / max(brokers + racks, 1) for one, two, brokers, racks in every]
-        lines.insert(1, Series(copied, survived, "losses survived %", "bar2"))
+        losses = (curve["brokers"] + curve["racks"]).clip(1)
+        survived = 100.0 * (curve["survived_brokers"] + curve["survived_racks"]) / losses
+        lines.insert(1, Series(copied, survived.to_list(), "losses survived %", "bar2"))
     here = [Mark(copied[row["step"]])] if row is not None and row["step"] < len(copied) else []
     span = (0.0, max(copied[-1], 1.0))
     return lambda width, height, glyphs: plot(

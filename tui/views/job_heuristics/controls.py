@@ -41,10 +41,7 @@ def knob(
 class ScenarioControls(VerticalScroll):
     """Numbers of the scenario, and a factor on the limits of a heuristic. Each change becomes a parameter of the view."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._filled = False
-        self._wanted = False
+    _filled = _wanted = False
 
     @property
     def _pane(self) -> Tab:

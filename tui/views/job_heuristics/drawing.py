@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.core.view import Result
-    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
-    from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail
+    from engine.job_heuristics.dr_elephant import decision
+    from engine.job_heuristics.mapreduce.result import Chart, InTask, JobDetail, SideDetail
 
 DR_ELEPHANT = "Dr. Elephant"
 LETTERS = {".": "ok", "L": "low", "M": "moderate", "S": "severe", "C": "critical"}
@@ -33,16 +33,6 @@ def strip_line(strip: str) -> list[Fragment]:
 
 LEGEND = ". none  L low  M moderate  S severe  C critical"
 """What the letters of a severity strip mean."""
-
-
-def letter(word: str | None) -> str:
-    """The letter of a severity word in a strip."""
-    return next((sign for sign, style in LETTERS.items() if style == level(word)), " ")
-
-
-def level(word: str | None) -> str:
-    """Style of a severity word."""
-    return units.level_of(word or "")
 
 
 def heading(text: str) -> Line:
@@ -75,7 +65,7 @@ def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
     severity = row.get("severity") or ""
     return [
         (f"{row.get('name') or '(no name)'}  ", "title"),
-        (f"{glyphs.severity[level(severity)]} {severity or 'not judged'}", level(severity)),
+        (f"{glyphs.severity[units.level_of(severity)]} {severity or 'not judged'}", units.level_of(severity)),
         (f"  {state}  ", "title" if state == "RUNNING" else ""),
         *strip_line(str(row.get("strip") or "")),
     ]
@@ -84,25 +74,25 @@ def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
 # --- one verdict -----------------------------------------------------------------------------------------------------
 
 
-def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+def verdict(found: decision.VerdictDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Draw everything about one verdict: advice, outlook, why and how far, the limits, Dr. Elephant's details."""
-    style = level(found.severity)
+    style = units.level_of(found.severity)
     out: list[Line] = [
         [(f"{found.heuristic} ", "title"), (f"{glyphs.severity[style]} {found.severity}", style),
          (f"  score {found.score:,}" if found.score else "", "dim")]
     ]  # fmt: skip
     if found.predicted is not None:
         word = SEVERITIES[found.predicted]
-        out.append([("under the scenario ", "dim"), (f"{glyphs.severity[level(word)]} {word}", level(word))])
+        out.append(
+            [("under the scenario ", "dim"), (f"{glyphs.severity[units.level_of(word)]} {word}", units.level_of(word))]
+        )
     out += paragraph(found.advice, width)
-    if found.outlook is not None:
-        out += _outlook(found, width, glyphs)
+    out += _outlook(found.outlook, width, glyphs) if found.outlook is not None else []
     if found.why is not None and found.why.branches:
         out += part("why", paragraph(found.why.reason, width))
-        if found.why.worse and not found.why.worse.startswith("already"):
-            out += paragraph(f"{glyphs.up} {found.why.worse}", width, "moderate")
-        if found.why.better and not found.why.better.startswith("already"):
-            out += paragraph(f"{glyphs.down} {found.why.better}", width, "ok")
+        for mark, text, style in ((glyphs.up, found.why.worse, "moderate"), (glyphs.down, found.why.better, "ok")):
+            if text and not text.startswith("already"):
+                out += paragraph(f"{mark} {text}", width, style)
         limits = [(limit, "and " if n else "") for branch in found.why.branches for n, limit in enumerate(branch)]
         out += part("limits", [line for limit, joint in limits for line in _scale(limit, width, glyphs, joint)])
     return out + part("as Dr. Elephant shows it", facts(((label, value, "") for label, value in found.details), width))
@@ -111,22 +101,17 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
 def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
     """One limit: its value and which level it would give alone, the four limits below."""
     word = SEVERITIES[limit.level]
-    mark = f"{glyphs.arrow} " if limit.decides else "  "
-    line: Line = [
-        (mark, "key"), (joint, ""), (limit.phrase, "title" if limit.decides else ""),
-        ("  alone ", "dim"), (word, level(word)),
-    ]  # fmt: skip
+    mark, style = (f"{glyphs.arrow} ", "title") if limit.decides else ("  ", "")
+    line = [(mark, "key"), (joint, ""), (limit.phrase, style), ("  alone ", "dim"), (word, units.level_of(word))]
     return [line, *paragraph(f"limits {limit.limits_text}", width, "dim", 4)]
 
 
-def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    seen = found.outlook
-    assert seen is not None
+def _outlook(seen: decision.Outlook, width: int, glyphs: Glyphs) -> list[Line]:
     out: list[Line] = [[], [("while it runs ", "dim"), (seen.status, "title")]]
     if seen.floor == seen.ceiling:
         return out
     rows = [
-        Bar(SEVERITIES[k], chance, units.percent(100 * chance), level(SEVERITIES[k]))
+        Bar(SEVERITIES[k], chance, units.percent(100 * chance), units.level_of(SEVERITIES[k]))
         for k, chance in enumerate(seen.chance)
         if chance > 0
     ]
@@ -186,12 +171,12 @@ def distributions(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> 
                               rows, glyphs)  # fmt: skip
         sizes = _distribution("input" if side.name == "map" else "shuffled", side.sizes, side.size_points,
                               side.size_split, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
-        if pair:
-            empty: Line = []
-            for left, right in zip_longest(times, sizes, fillvalue=empty):
-                out.append([*left, (" " * max(half - width_of(left), 0), ""), ("  ", ""), *right])
-        else:
-            out += [*times, [], *sizes]
+        both = zip_longest(times, sizes, fillvalue=list[Fragment]())
+        out += (
+            [[*left, (" " * max(half - width_of(left), 0), ""), ("  ", ""), *right] for left, right in both]
+            if pair
+            else [*times, [], *sizes]
+        )
         k, share = side.top
         out += facts(
             [
@@ -205,14 +190,13 @@ def distributions(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> 
             ],
             width,
         )
-        for outlier in (*side.causes.nodes[:5], *side.causes.racks[:3]):
-            out.append(
-                [("slow ", "moderate"), (f"{outlier.name} ", "title"),
-                 (f"{units.plural(outlier.tasks, 'task')} took {outlier.ratio:.1f} times what their bytes explain, "
-                  f"{units.text('ms', outlier.lost_ms)} lost", "")]
-            )  # fmt: skip
-        if side.inside is not None:
-            out += _inside(side, width, glyphs)
+        out += [
+            [("slow ", "moderate"), (f"{outlier.name} ", "title"),
+             (f"{units.plural(outlier.tasks, 'task')} took {outlier.ratio:.1f} times what their bytes explain, "
+              f"{units.text('ms', outlier.lost_ms)} lost", "")]
+            for outlier in (*side.causes.nodes[:5], *side.causes.racks[:3])
+        ]  # fmt: skip
+        out += _inside(side.inside, glyphs) if side.inside is not None else []
     return out or [[("no task with times yet", "dim")]]
 
 
@@ -230,11 +214,8 @@ def _distribution(
     glyphs: Glyphs,
 ) -> list[Line]:  # fmt: skip
     low, middle, high, most = (units.text(kind, p) for p in points)
-    marks = []
-    if split.low_n and split.high_n:
-        marks.append(Mark(split.at, DR_ELEPHANT, "mark"))
-    if natural.low_n:
-        marks.append(Mark(natural.at, "natural", "key"))
+    marks = [Mark(split.at, DR_ELEPHANT, "mark")] if split.low_n and split.high_n else []
+    marks += [Mark(natural.at, "natural", "key")] if natural.low_n else []
     out: list[Line] = [[(f"{title} ", "title"), (f"median {middle}, 5-95% {low} to {high}, largest {most}", "dim")]]
     out += histogram(bins.edges, bins.counts, width, rows, glyphs, kind=kind, marks=marks)
     for name, two in ((DR_ELEPHANT, split), ("natural", natural)):
@@ -248,9 +229,7 @@ def _distribution(
     return out
 
 
-def _inside(side: SideDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    seen = side.inside
-    assert seen is not None
+def _inside(seen: InTask, glyphs: Glyphs) -> list[Line]:
     out: list[Line] = [[("inside the tasks ", "title"), (seen.words, "dim")]]
     peak = max(seen.memory_mb, default=0.0)
     if peak > 0:
@@ -304,7 +283,7 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
     out.append([(legend, "dim"), ("  critical path", "moderate")])
     out += [[], heading("critical path: what the end waited for")]
     for step in held.path:
-        label = _label(held, step.attempt) if step.attempt >= 0 else ""
+        label = _label(held.job.attempts, step.attempt) if step.attempt >= 0 else ""
         out.append(
             [(fit(units.text("ms", step.end_ms - step.start_ms), 9, "right") + " ", "title" if label else "moderate"),
              (f"{step.text} ", ""), (label, "dim")]
@@ -312,18 +291,15 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
     return out
 
 
-def _label(held: Any, attempt: int) -> str:
-    a = held.job.attempts
-    name = a.label[attempt] if attempt < len(a.label) else ""
-    host = a.host[attempt] if attempt < len(a.host) else ""
+def _label(attempts: Any, number: int) -> str:
+    name, host = (of[number] if number < len(of) else "" for of in (attempts.label, attempts.host))
     return f"{name.removeprefix('attempt_')} {host}".strip()
 
 
 def _signs(glyphs: Glyphs) -> dict[str, str]:
     """Characters of attempts; neighbours on a lane alternate, so that they differ without colour."""
-    if glyphs.ascii:
-        return {"map": "#%", "reduce": "=~", "failed": "x", "killed": "-"}
-    return {"map": "█▓", "reduce": "▒░", "failed": "x", "killed": "-"}
+    maps, reduces = ("#%", "=~") if glyphs.ascii else ("█▓", "▒░")
+    return {"map": maps, "reduce": reduces, "failed": "x", "killed": "-"}
 
 
 def _attempt_lanes(chart: Chart, rows: int, glyphs: Glyphs) -> list[Lane]:
@@ -427,8 +403,7 @@ def tasks_by_time(
         tasks.group_by("host").agg(pl.len(), pl.col("took").median().alias("m"), pl.col("took").max().alias("x"))
         .sort("m", "host", descending=[True, False]).head(4).iter_rows()
     ):  # fmt: skip
-        many = f"{count:,} task{'' if count == 1 else 's'}"
-        words = f"{many}, median {units.duration(median)}, longest {units.duration(longest)}"
+        words = f"{units.plural(count, 'task')}, median {units.duration(median)}, longest {units.duration(longest)}"
         out.append([(f"{cut(harmless(host or '(host unknown)'), 24, glyphs.ellipsis)}  ", ""), (words, "dim")])
     longest_tasks = tasks.sort("took", descending=True, maintain_order=True).head(max(3, height - len(out) - 2))
     out += [[], heading("longest tasks")]

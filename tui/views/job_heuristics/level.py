@@ -13,13 +13,14 @@ from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.controls import USE, WIDTH, ScenarioControls, knob
+from tui.views.shared.cells import arranged
 from tui.views.shared.sections import Box, Level, LinesOf, Part, Row, Section, Shown, TableOf
 from tui.widgets.control import Control, NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
-    from engine.core.tables import Column, Table
+    from engine.core.tables import Table
     from engine.core.view import Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from tui.widgets.table.window import Cell, Key
@@ -104,9 +105,9 @@ class OpenJob(Level):
 
     def verdict(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws the verdict of a row."""
-        verdicts = self.shown(result).verdicts if row is not None else ()
+        verdicts = self.shown(result).verdicts if row else ()
         found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
-        return (lambda width, height, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
+        return partial(drawing.verdict, found) if found is not None else None
 
     def finding(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws an insight or an advice in full."""
@@ -118,8 +119,7 @@ class OpenJob(Level):
 
     def both(self, title: str, table: TableOf, draw: Any) -> Section:
         """Return a section with a table over what ``draw`` draws of the row under its cursor."""
-        panel = LinesOf(draw, f"{table.id}-panel", of=table.id)
-        return Section(title, Box(Vertical, table, panel, classes="app-both"))
+        return Section(title, Box(Vertical, table, LinesOf(draw, f"{table.id}-panel", of=table.id), classes="app-both"))
 
     def controls(self, id: str) -> Shown:
         """Return the controls of the scenario."""
@@ -131,11 +131,11 @@ class OpenJob(Level):
 
         rules = [rule for rule in default_rules().with_gates if rule.heuristic.application == self.APPLICATION]
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
-        word = WordControl("scale the limits of", limits, self.LIMIT or limits[0], label_width=WIDTH, id="what-limit")
-        times = NumberControl(
-            "  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=WIDTH, id="what-times"
-        )
-        return [*self.knobs(self.shown(result)), word, times]
+        return [
+            *self.knobs(self.shown(result)),
+            WordControl("scale the limits of", limits, self.LIMIT or limits[0], label_width=WIDTH, id="what-limit"),
+            NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=WIDTH, id="what-times"),
+        ]
 
     def effects(self, id: str) -> TableOf:
         """Return the table of what the scenario changes; it is left out while nothing is predicted."""
@@ -161,7 +161,7 @@ class OpenJob(Level):
         return TableOf(table="history", id="job-runs", open=self._open_run)
 
     async def _open_run(self, row: Row) -> None:
-        pane: Any = self.pane
+        pane = self.pane  # this level is closed
         if row["job_id"] != self.job_id:
             await pane.back()
             await pane.open(row["job_id"])
@@ -250,9 +250,8 @@ class ErrorLevel(Level):
 
     def _text(self, result: Result) -> Draw:
         found = next((row for row in _errors(result) if row["cause"] == self.cause), None)
-        if found is None:
-            return lambda width, height, glyphs: drawing.paragraph("this error is not in the data any more", width)
-        return partial(drawing.error, found)
+        gone = "this error is not in the data any more"
+        return lambda width, *size: drawing.error(found, width, *size) if found else drawing.paragraph(gone, width)
 
 
 class JobLevel(OpenJob):
@@ -366,8 +365,7 @@ class JobLevel(OpenJob):
         )
 
     def _cost(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
-        return drawing.cost(rows, self.shown(result), width, glyphs)
+        return drawing.cost(result.detail.rows("costs", self.job_id).to_dicts(), self.shown(result), width, glyphs)
 
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         predicted = self.shown(result).prediction
@@ -396,39 +394,32 @@ MB = 2**20
 def task_spec(spec: Table) -> Table:
     """Arrange the task list of one job: what makes a task long comes first, what only explains Dr. Elephant's numbers is
     hidden at first."""
-    first = []
-    for at, (name, (title, width)) in enumerate(TASK_FIRST.items()):
-        column = spec.column(name)
-        first.append(replace(
-            column, title=title or column.title, width=width or column.width, priority=min(at // 3, 3), hidden=False
-        ))  # fmt: skip
-    rest = tuple(replace(c, hidden=True) for c in spec.columns if c.name not in TASK_FIRST)
-    return replace(spec, columns=(*first, *rest))
+    looks = {
+        name: {"title": title or spec.column(name).title, "width": width or spec.column(name).width, "priority": min(at // 3, 3),
+               "hidden": False}
+        for at, (name, (title, width)) in enumerate(TASK_FIRST.items())
+    }  # fmt: skip
+    return arranged(spec, looks, hidden=True)
+
+
+ADVICE: Mapping[str, Mapping[str, Any]] = {
+    # The end of a property tells it from its neighbours: it is cut on the left.
+    "key": {"kind": "id", "width": 36, "priority": 0}, "value": {"priority": 0}, "saving_mb_s": {"priority": 0},
+    "saving_percent": {"priority": 1}, "current": {"title": "now", "priority": 1}, "heuristic": {"priority": 2, "width": 15},
+    "severity_now": {"title": "is", "priority": 2}, "severity_after": {"title": "would be", "priority": 2},
+    "topic": {"priority": 3}, "wait_change_ms": {"priority": 3}, "text": {"priority": 4},
+}  # fmt: skip
+"""Columns of recommendations in the order of the screen."""
 
 
 def advice_spec(spec: Table, fleet: bool = False) -> Table:
     """Recommendations of one job, or of all (``fleet``) with the job's name: what to set and what it saves come first."""
-    column = spec.column
-    shown: tuple[Column, ...] = (
-        # The end of a property tells it from its neighbours: it is cut on the left.
-        replace(column("key"), kind="id", width=36, priority=0),
-        replace(column("value"), priority=0),
-        replace(column("saving_mb_s"), priority=0),
-        replace(column("saving_percent"), priority=1),
-        replace(column("current"), title="now", priority=1),
-        replace(column("heuristic"), priority=2, width=15),
-        replace(column("severity_now"), title="is", priority=2),
-        replace(column("severity_after"), title="would be", priority=2),
-        replace(column("topic"), priority=3),
-        replace(column("wait_change_ms"), priority=3),
-        replace(column("text"), priority=4),
-    )
-    rest = tuple(replace(column(name), hidden=True) for name in ("job_id", "rank"))
-    if fleet:
-        key, value, saving, *others = shown
-        job = replace(column("job_id"), name="name", kind="text", title="job", width=16, grow=32)
-        shown = (job, saving, replace(key, width=26, grow=40), value, *others)
-    return replace(spec, columns=(*shown, *rest))
+    declared = arranged(spec, ADVICE, hidden=True)
+    if not fleet:
+        return declared
+    key, value, saving, *others = declared.columns
+    job = replace(spec.column("job_id"), name="name", kind="text", title="job", width=16, grow=32)
+    return replace(declared, columns=(job, saving, replace(key, width=26, grow=40), value, *others))
 
 
 AS_OF_NOW = {"can only get worse": "can only get worse", "provisional": "may still become anything"}
@@ -437,9 +428,8 @@ AS_OF_NOW = {"can only get worse": "can only get worse", "provisional": "may sti
 
 def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     """What the scenario predicts, coloured and marked by its direction."""
-    direction = str(cell.row.get("direction") or "")
-    style = {"better": "ok", "worse": "severe"}.get(direction, "")
-    mark = {"better": cell.glyphs.down, "worse": cell.glyphs.up}.get(direction, " ")
+    looks = {"better": ("ok", cell.glyphs.down), "worse": ("severe", cell.glyphs.up)}
+    style, mark = looks.get(str(cell.row.get("direction")), ("", " "))
     return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
@@ -460,8 +450,8 @@ def advice_lines(takes: Mapping[str, str], row: Row | None, width: int, height: 
     out.append([(set_to, "ok"), (now, "dim"), (hint, "dim")])
     if row.get("heuristic"):
         out.append(
-            [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
-             (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"]))]
+            [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), units.level_of(row["severity_now"])),
+             (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), units.level_of(row["severity_after"]))]
         )  # fmt: skip
     return out
 

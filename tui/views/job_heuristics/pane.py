@@ -1,4 +1,4 @@
-"""The tab: job list, roll-up and recommendations; Enter opens a job."""
+"""The tab: job list, roll-up and recommendations; Enter opens a job, one of a fleet result from the tables of that."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 
 from engine.core import units
 from engine.core.parameters import no_what_if
+from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import JobLevel, OpenJob, advice_spec
 from tui.views.job_heuristics.spark import SparkLevel
-from tui.views.job_heuristics.stored_level import StoredLevel
 from tui.views.job_heuristics.tez import TezLevel
 from tui.views.shared.cells import named, number
 from tui.views.shared.pane import ViewPane
@@ -22,7 +22,6 @@ from tui.views.shared.sections import (
     LATER,
     Box,
     DetailPanel,
-    Drawing,
     Fit,
     Level,
     LinesOf,
@@ -38,12 +37,10 @@ from tui.widgets.drawing.plot import Draw, Series, plot
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from engine.core.tables import Table
     from engine.core.view import Result
     from engine.job_heuristics.result.all_jobs import Detail
-    from tui.widgets.table.window import Cell
+    from tui.widgets.table.window import Cell, Key
 
 GROUPS = ("user", "queue", "job_type", "hour")
 JOBS, ROLL_UP = "jobs", "roll-up"
@@ -100,7 +97,7 @@ class Root(Level):
     def __init__(self) -> None:
         super().__init__()
         self.grouping = GROUPS[0]
-        self._made: dict[str, tuple[Result, Any]] = {}
+        self._made: dict[str, tuple[Result, str, Any]] = {}
 
     def sections(self) -> tuple[Section, ...]:
         """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
@@ -133,56 +130,45 @@ class Root(Level):
             table="rollup", id=id, name=id, cells=ROLLUP_CELLS, rows=rows, arrange=in_gb_h, open=self._open_group
         )
 
-    def _later(self, result: Result, name: str, make: Callable[[], pl.DataFrame]) -> Any:
-        """Return what ``make`` makes. For fleet results a thread makes it, then the section is drawn again."""
+    def _later(self, result: Result, name: str, make: Callable[[], Any], key: str = "") -> Any:
+        """Return what ``make`` makes (for ``key``). For fleet results a thread makes it, then the section is drawn again."""
         if result.detail.stored is None:
             return make()
         known = self._made.get(name)
-        if known is None or known[0] is not result:
-            self._made[name] = result, LATER
+        if known is None or known[0] is not result or known[1] != key:
+            self._made[name] = result, key, LATER
 
             def work() -> None:
-                self.app.call_from_thread(self._take, result, name, make())
+                self.app.call_from_thread(self._take, name, (result, key, make()))
 
             # Draw the list first: a thread would slow that down by half.
             self.call_after_refresh(self.run_worker, work, group=name, exclusive=True, thread=True)
-        return self._made[name][1]
+        return self._made[name][2]
 
-    def _take(self, result: Result, name: str, made: pl.DataFrame) -> None:
+    def _take(self, name: str, made: tuple[Result, str, Any]) -> None:
         """Draw what was made, if it is still to be shown."""
-        if self.pane.result is result:
-            self._made[name] = result, made
+        if self.pane.result is made[0] and self._made[name][1] == made[1]:
+            self._made[name] = made
             self.draw()
 
     def _summary(self, result: Result, row: Row | None) -> Draw | None:
-        """Return what draws the summary of a job; what a fleet result holds of it is read in a thread."""
+        """Return what draws the summary of a job."""
         if row is None:
             return None
-        found = [result.detail.rows(table, row["job_id"]) for table in ("heuristics", "recommendations")]
-        if found[0] is None:
-            self.run_worker(
-                partial(self._read_summary, row, result.detail), group="summary", exclusive=True, thread=True
-            )
-            return partial(_summary_lines, row, None, [])
-        return partial(_summary_lines, row, *(frame.to_dicts() for frame in found if frame is not None))
+        job = row["job_id"]
+        made = self._later(result, "summary", lambda: self._judged(result.detail, job), job)
+        verdicts, advice = made if made is not LATER else (None, [])
+        return partial(_summary_lines, row, verdicts, advice)
 
-    def _read_summary(self, row: dict[str, Any], detail: Detail) -> None:
-        """Read the verdicts and the advice of a job from its fleet result, in a thread, and draw them."""
-        if detail.stored is None:
-            return
+    def _judged(self, detail: Detail, job: str) -> list[list[Row]]:
+        """Return the verdicts and the advice of a job."""
         specs = (self.pane.spec("heuristics"), self.pane.spec("recommendations"))
-        verdicts, advice = (detail.stored.rows(spec, row["job_id"])[0].to_dicts() for spec in specs)
-        self.app.call_from_thread(self._summary_read, row, verdicts, advice)
-
-    def _summary_read(self, row: Row, verdicts: list[Row], advice: list[Row]) -> None:
-        """Draw what was read, if the cursor is still there."""
-        now = self.row("jobs")
-        if now is not None and now["job_id"] == row["job_id"]:
-            self.query_one("#job-summary", Drawing).show(partial(_summary_lines, row, verdicts, advice))
+        found = (detail.rows(spec.name, job) if detail.stored is None or detail.has(job) else
+                 detail.stored.rows(spec, job)[0] for spec in specs)  # fmt: skip
+        return [frame.to_dicts() if frame is not None else [] for frame in found]
 
     async def _open_row(self, row: Row) -> None:
-        pane: Any = self.pane
-        await pane.open(row["job_id"])
+        await self.pane.open(row["job_id"])
 
     def _open_group(self, row: Row) -> None:
         """Show the jobs of a group: the filter of the job list."""
@@ -201,8 +187,7 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """Open a job in full whose histories were read."""
-        detail: Detail = result.detail
-        if isinstance(self.top, StoredLevel) and detail.opened is not None:
+        if isinstance(self.top, StoredLevel) and result.detail.opened is not None:
             self.call_later(self._open_in_full, self.top)
 
     def moments(self, result: Result) -> Sequence[int]:
@@ -219,8 +204,6 @@ class Pane(ViewPane):
 
     async def open(self, job_id: str) -> None:
         """Open one job."""
-        if self.parameters is None:
-            return
         self._choose(job=job_id, compare=None, **no_what_if(type(self.parameters)))
         detail: Detail | None = self.result.detail if self.result is not None else None
         stored = detail is not None and detail.stored is not None and not detail.has(job_id)
@@ -277,11 +260,10 @@ class Pane(ViewPane):
         """Show the next grouping of the roll-up."""
         if not self.levels or self.open_job is not None:
             return
-        root = self.root
-        if root.section == ROLL_UP:
+        if self.root.section == ROLL_UP:
             self.root.grouping = following(GROUPS, self.root.grouping)
-        root.choose(ROLL_UP)
-        root.draw()
+        self.root.choose(ROLL_UP)
+        self.root.draw()
 
     async def action_what_if(self) -> None:
         """Go to the what-if controls, opening the job under the cursor if none is open."""
@@ -361,9 +343,10 @@ def _summary_lines(
     if verdicts:
         out += drawing.paragraph(f"Letters of all verdicts, in order: {drawing.LEGEND}", width, "dim")
     for verdict in verdicts or ():
-        style = drawing.level(verdict["severity"])
+        style = units.level_of(verdict["severity"])
         quiet = style == "ok"
-        letter, sign = drawing.letter(verdict["severity"]), " " if quiet else glyphs.severity[style]
+        letter = next((letter for letter, look in drawing.LETTERS.items() if look == style), " ")
+        sign = " " if quiet else glyphs.severity[style]
         out.append(
             [(f"{letter} ", "dim" if quiet else style), (f"{sign} ", style),
              (f"{verdict['heuristic']} ", "dim" if quiet else ""),
@@ -377,3 +360,88 @@ def _summary_lines(
         effect = f"{'saves' if saving >= 0 else 'costs'} {units.text('mb_s', abs(saving))}"
         out += drawing.paragraph(f"{effect}: {one['text']}", width, "dim")
     return out
+
+
+NEEDS_HISTORIES = "what-if needs the job's own histories"
+"""Message for keys of the scenario."""
+
+
+class StoredLevel(OpenJob):
+    """The open job. Replaced by the full level once the job's histories have been read."""
+
+    PREFIX = "stored"
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    StoredLevel { layout: vertical; }
+    StoredLevel #stored-head { height: auto; max-height: 5; padding: 0 1; }
+    StoredLevel Drawing { padding: 0 1; }
+    StoredLevel #stored-verdicts { height: 55%; }
+    StoredLevel #stored-verdict { height: 1fr; border-top: hkey $panel; }
+    .-ascii StoredLevel #stored-verdict { border-top: ascii $panel; }
+    """
+
+    def sections(self) -> tuple[Section, ...]:
+        """The tables that a fleet result holds of every job."""
+        details = LinesOf(_details, "stored-verdict", of="stored-verdicts")
+        return (
+            Section("verdicts", Box(Vertical, self._table("heuristics", "stored-verdicts", first=self.worst), details)),
+            Section("cost", self._table("costs", "stored-cost")),
+            Section("advice", self._table("recommendations", "stored-advice")),
+            Section("history", replace(self.history(), name="stored-history")),
+            Section("differences", self._table("differences", "stored-differences")),
+        )
+
+    def _table(self, table: str, id: str, **more: Any) -> TableOf:
+        """Return a table of the job's rows, once they are read."""
+
+        def rows(result: Result) -> Any:
+            found = result.detail.rows(table, self.job_id)
+            return LATER if found is None else found
+
+        return TableOf(table=table, id=id, name=f"stored-{table}", rows=rows, arrange=_of_one_job, **more)
+
+    def shown(self, result: Result) -> Any:
+        """Return the detail, which holds the rows of all jobs."""
+        return result.detail
+
+    def worst(self, result: Result) -> Key:
+        """Return the worst verdict."""
+        rows = result.detail.rows("heuristics", self.job_id).iter_rows(named=True)
+        return (self.job_id, max(rows, key=lambda row: units.rank(row["severity"] or ""))["heuristic"])
+
+    def what_if(self) -> None:
+        """Say what the scenario needs."""
+        self.notify(NEEDS_HISTORIES, timeout=3)
+
+    take = what_if
+
+    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return name, severity and letters; user and memory; and why its own histories are not there."""
+        row = result.detail.listed(self.job_id)
+        if not row:
+            return self.absent(False)
+        text = (
+            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, "
+            f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}, "
+            f"used {units.text('mb_s', row.get('used_mb_s'))}, wasted {units.text('mb_s', row.get('wasted_mb_s'))}"
+        )
+        chosen = result.detail.chosen
+        known = chosen is not None and chosen.job_id == self.job_id
+        why = f"From a fleet result: {chosen.why}." if known else "Reading it from the fleet result."
+        first = drawing.job_line(row, str(row.get("state") or ""), glyphs)
+        return [first, [(text, "dim")], *drawing.paragraph(why, width, "moderate")]
+
+
+def _of_one_job(spec: Table) -> Table:
+    """Return a declaration without the job, which is the same in every row."""
+    arranged = advice_spec(spec) if spec.name == "recommendations" else spec
+    columns = [replace(column, hidden=column.hidden or column.name == "job_id") for column in arranged.columns]
+    return replace(arranged, columns=tuple(columns))
+
+
+def _details(result: Result, row: Row | None) -> Draw:
+    """Return what draws what Dr. Elephant says to a verdict."""
+    from engine.job_heuristics.dr_elephant.display import labels
+
+    found = [(label, value, "") for label, value in labels(row["details"])] if row is not None else []
+    return lambda width, height, glyphs: drawing.facts(found, width)

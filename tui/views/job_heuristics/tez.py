@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.drawing import facts, heading, level, paragraph
+from tui.views.job_heuristics.drawing import facts, heading, paragraph
 from tui.views.job_heuristics.level import OpenJob
 from tui.views.shared.sections import Box, Row, Section, TableOf
 from tui.widgets.drawing.bars import Lane, Span, lanes
@@ -114,7 +114,7 @@ def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> 
         out += facts([("critical path", row["critical"], "")], width)
     bad = next((one for one in found.insights if one.level >= 2), None)
     if bad is not None:
-        style = level(bad.severity)
+        style = units.level_of(bad.severity)
         out += paragraph(f"{glyphs.severity[style]} {bad.topic}, {bad.subject}: {bad.reason}", width, style)
     times = [at for vertex in found.vertices for at in (vertex.start_ms, vertex.end_ms) if at is not None]
     if not times:

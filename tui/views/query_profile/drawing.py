@@ -12,8 +12,7 @@ from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
-from tui.widgets.drawing.plot import Mark, Series, histogram, plot
-from tui.widgets.drawing.raster import finite
+from tui.widgets.drawing.plot import Mark, Series, finite, histogram, plot
 from tui.widgets.facts import Fact
 from tui.widgets.table.window import as_listed, lined_up, peak_of
 

@@ -1,14 +1,16 @@
-"""The query profile's tab: ranked classes with share bars and sparklines, the fit, methods, intervals, comparison."""
+"""The query profile's tab: ranked classes, the fit, methods, intervals, comparison; and one class in full."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from textual.containers import Horizontal, Vertical
+from textual import on
+from textual.containers import Container, Horizontal, Vertical
 
+from engine.core import units
 from tui.views.query_profile import drawing
-from tui.views.query_profile.level import WHAT_IF, ClassLevel
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import (
     Box,
@@ -25,8 +27,9 @@ from tui.views.shared.sections import (
     drawing_of,
     once,
 )
-from tui.widgets.control import following
-from tui.widgets.facts import Fact
+from tui.widgets.control import NumberControl, following
+from tui.widgets.drawing.fragments import Fragment
+from tui.widgets.facts import Fact, TextPanel
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -172,28 +175,19 @@ class Pane(ViewPane):
             return
         self.change(source=following(names, self.result.summary.get("source")))
 
-    def _choose_window(self, field: str, word: str) -> None:
+    def action_window(self, field: str, word: str) -> None:
         """Begin a window at the interval under the cursor, or end the one that was begun."""
         if self.parameters is None or not self.levels:
             return
-        root = self.root
-        row = root.row("intervals")
-        if root.section != INTERVALS or row is None:
-            root.choose(INTERVALS)
+        row = self.root.row("intervals")
+        if self.root.section != INTERVALS or row is None:
+            self.root.choose(INTERVALS)
             self.notify("put the cursor on an interval, then press the key again", timeout=3)
             return
         here, before = int(row["row"]), dict(self.root.begun).get(word)
         self.root.begun = () if before is not None else ((word, here),)
         if before is None or not self.change(**{field: f"{min(before, here)}..{max(before, here)}"}):
-            root.draw()
-
-    def action_now(self) -> None:
-        """Begin or end the window."""
-        self._choose_window("window", "now")
-
-    def action_before(self) -> None:
-        """Begin or end the window that it is compared with."""
-        self._choose_window("compare", "before")
+            self.root.draw()
 
     def action_all_intervals(self) -> None:
         """Look at all intervals, and compare nothing."""
@@ -267,3 +261,98 @@ def _drill(result: Result, row: Row | None) -> Drill | None:
     return (
         result.detail.drill(result.tables["classes"], str(row["class"])) if row and result.detail is not None else None
     )
+
+
+CRUMB = 32
+"""Cells of a statement in the header line."""
+WHAT_IF = "what if"
+GONE = "This class does not appear any more in what is shown."
+
+
+class ClassLevel(Level):
+    """One query class; Escape goes back to the ranking."""
+
+    NAME = "class-sections"
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    ClassLevel #class-facts { width: 42%; height: 1fr; }
+    ClassLevel #class-right { padding: 0 0 0 1; }
+    ClassLevel #class-methods { height: 6; }
+    ClassLevel #what-if { height: 1fr; padding: 1 1; }
+    ClassLevel #what-if-facts { height: 1fr; padding: 1 0; }
+    ClassLevel #class-query { height: 1fr; }
+    """
+
+    faster = 2.0
+    drop = False
+
+    def __init__(self, name: str, label: str) -> None:
+        super().__init__(label if len(label) <= CRUMB else label[: CRUMB - 1] + "…")
+        self.class_name = name
+        self.label = label
+        self._drill = once(self._find)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Overview, scatter, what-if and text of the query."""
+        slider = partial(NumberControl, "times faster", self.faster, low=1.0, high=20.0, step=0.5)
+        charts = Box(
+            Vertical, self._plot(drawing.over_time, "class-series"), self._plot(drawing.methods, "class-methods"),
+            id="class-right",
+        )  # fmt: skip
+        return (
+            Section("overview", Box(Charts, FactsOf(self._facts, "class-facts"), charts, id="class-overview")),
+            Section("scatter", Box(Charts, self._plot(drawing.scatter, "class-scatter"))),
+            Section(
+                WHAT_IF,
+                Box(
+                    Container,
+                    Shown(slider, lambda result: self.faster, "faster"),
+                    FactsOf(self._saving, "what-if-facts"),
+                    id="what-if",
+                ),
+            ),
+            Section("query", Box(Charts, Shown(TextPanel, self._text, "class-query"))),
+        )
+
+    def _find(self, result: Result) -> Drill | None:
+        """Return everything about the class; None if it is gone."""
+        return result.detail and result.detail.drill(result.tables["classes"], self.class_name)
+
+    def _plot(self, draw: Callable[..., Any], id: str) -> Shown:
+        return PlotOf(drawing_of(self._drill, draw), id)
+
+    def _facts(self, result: Result) -> list[Fact]:
+        drill = self._drill(result)
+        if drill is None or result.detail is None:
+            return [(GONE, "", "low")]
+        listing = result.detail.listing
+        row = listing.filter(listing["class"] == self.class_name).row(0, named=True)
+        known = [fact for fact in drawing.summary_rows(listing, row) if fact[0] != "query"]  # a section has it in full
+        return [*known, *((label, units.text(kind, value, 14), "") for label, value, kind in drill.facts)]
+
+    def _text(self, result: Result) -> list[Fragment]:
+        drill = self._drill(result)
+        return [((drill.query or "The source of these numbers has no query text." if drill is not None else GONE), "")]
+
+    def _saving(self, result: Result) -> list[Fact]:
+        from engine.query_profile.result.messages import NAMES
+
+        if result.detail is None:
+            return []
+        saved = result.detail.saving(result.tables["classes"], self.class_name, self.faster, self.drop)
+        resource = result.detail.profile.work.y_name
+        return drawing.saving_lines(
+            saved, self.label, self.faster, self.drop, NAMES.get(resource, resource), result.detail.listing["cpu_s"].max() or 0.0,
+            self.pane.glyphs,
+        )  # fmt: skip
+
+    @on(NumberControl.Changed)
+    def _slid(self, event: NumberControl.Changed) -> None:
+        self.faster, self.drop = float(event.value), False
+        self.draw()
+
+    def toggle_drop(self) -> None:
+        """Drop the class in the what-if, or restore it."""
+        self.drop = not self.drop
+        self.choose(WHAT_IF)
+        self.draw()

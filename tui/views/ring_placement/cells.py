@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
@@ -16,7 +17,7 @@ from tui.widgets.facts import Fact
 from tui.widgets.table.window import Cell, Looks, Renderer
 
 if TYPE_CHECKING:
-    from engine.core.tables import Column, Kind, Table
+    from engine.core.tables import Kind, Table
     from engine.core.view import Result
     from engine.ring_placement.result.detail import ShardMapView
 
@@ -49,16 +50,14 @@ def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded:
         "added": {"priority": 1, "hidden": not changed}, "headroom": {"priority": 1, "hidden": not limited},
         "capacity": {"hidden": not limited}, "over_capacity": {"hidden": not limited},
         "instance": {"width": min(max(longest + 2, 10), 40)}, "worst_partner": {"width": min(max(longest, 10), 38)},
+        "over_mean": {"grow": 60},
     }  # fmt: skip
-    looks["over_mean"] = {"grow": 60}
     if not loaded:
         looks |= {name: {"hidden": True} for name in ("load_before", "load_after", "added", "over_mean")}
         looks["replica_share"] = {"priority": 0, "width": 20, "grow": 60}
     elif not changed:
-        title = (
-            table.column("load_after").header.removesuffix("after").strip()
-        )  # the only load: without its word for before or after
-        looks["load_after"] = {"title": title or "load"}
+        # the only load: without its word for before or after
+        looks["load_after"] = {"title": table.column("load_after").header.removesuffix("after").strip() or "load"}
     return replace(table, columns=tuple(replace(c, **looks.get(c.name, {})) for c in table.columns))
 
 
@@ -125,25 +124,16 @@ _ABSENT: Mapping[tuple[str, str], frozenset[str]] = {
 
 
 def _of_kind(table: Table, kind: str) -> Table:
-    columns = {c.name: c for c in table.columns if c.name not in _ABSENT.get((table.name, kind), ())}
     if table.name == "nodes" and kind == "":
-        columns = {c.name: c for c in table.columns}
-        columns = {n: replace(columns[n], hidden=False, priority=k) for k, n in enumerate(_UNPLACED)}
-    if table.name == "sweep" and kind not in ("segment-writer", ""):
-        return replace(table, columns=tuple(_losses_first([*columns.values()])))
-    return replace(table, columns=tuple(columns.values()))
-
-
-def _losses_first(columns: Sequence[Column]) -> list[Column]:
-    """Order the columns of a sweep by what decides on a ring with replicas."""
-    first = [replace(c, priority=0) for name in _REPLICA_SWEEP for c in columns if c.name == name]
-    titles = {"rejected_bytes": "lost load"}
-    rest = [
-        replace(c, priority=max(c.priority, 1), title=titles.get(c.name, c.title))
-        for c in columns
-        if c.name not in _REPLICA_SWEEP
-    ]
-    return [*first, *rest]
+        columns = (replace(table.column(name), hidden=False, priority=k) for k, name in enumerate(_UNPLACED))
+        return replace(table, columns=tuple(columns))
+    shown = [c for c in table.columns if c.name not in _ABSENT.get((table.name, kind), ())]
+    if table.name == "sweep" and kind not in ("segment-writer", ""):  # first what decides on a ring with replicas
+        first = [replace(c, priority=0) for name in _REPLICA_SWEEP for c in shown if c.name == name]
+        others = (c for c in shown if c.name not in _REPLICA_SWEEP)
+        titles = {"rejected_bytes": "lost load"}
+        shown = [*first, *(replace(c, priority=max(c.priority, 1), title=titles.get(c.name, c.title)) for c in others)]
+    return replace(table, columns=tuple(shown))
 
 
 SHARE = number(units.share, none="")
@@ -191,11 +181,6 @@ def change_cell(mean: float | None) -> Renderer:
     return render
 
 
-def _shared(names: Sequence[str]) -> str:
-    low, high = min(names), max(names)
-    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
-
-
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else with their common beginning once or not at all, else with their number."""
     if isinstance(cell.value, bool):  # another table has a flag of the same name
@@ -203,7 +188,7 @@ def names_cell(cell: Cell) -> Sequence[Fragment]:
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
-        start = _shared(names).rfind("-") + 1
+        start = commonprefix(names).rfind("-") + 1  # noqa: RUF071  (by characters: these are no paths)
         if start:
             ends = ", ".join(name[start:] for name in names)
             text = names[0][:start] + ends
@@ -220,8 +205,7 @@ def rejected_cell(kind: Kind) -> Renderer:
     """Return a renderer of rejected load, formatted as ``kind``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        text = units.text(kind, cell.value, cell.width)
-        return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
+        return [(f"{units.text(kind, cell.value, cell.width):>{cell.width}}", "severe" if cell.value else "")]
 
     return render
 
@@ -247,9 +231,8 @@ def node_looks(result: Result) -> Looks:
     places = {node.id: (number, node.fate) for number, node in enumerate(result.detail.nodes)}
 
     def style(row: Mapping[str, Any]) -> str:
-        if row.get("fate") in ("down", "gone"):
-            return "severe"
-        return "dim" if row.get("state") in ("LEFT", "UNHEALTHY") else ""
+        quiet = "dim" if row.get("state") in ("LEFT", "UNHEALTHY") else ""
+        return "severe" if row.get("fate") in ("down", "gone") else quiet
 
     cells = {
         **{name: cell for name, cell in RENDERERS.items() if name != "down"},  # a flag here, IDs in sweeps
@@ -303,16 +286,18 @@ def node_facts(row: Mapping[str, Any]) -> list[Fact]:
 
 def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
     """List who takes over from the node ``number``, or from whom it takes over: at most ``most`` each, IDs in ``room`` cells."""
-    lost_to = [("goes to", to, load) for lost, to, load in map_view.flows if lost == number]
-    gained_from = [("from", lost, load) for lost, to, load in map_view.flows if to == number]
+    lost_to = [(to, load) for lost, to, load in map_view.flows if lost == number]
+    gained_from = [(lost, load) for lost, to, load in map_view.flows if to == number]
     facts: list[Fact] = []
-    for flows in (lost_to, gained_from):
-        for place, (label, other, load) in enumerate(flows[:most]):
+    for label, flows in (("goes to", lost_to), ("from", gained_from)):
+        for place, (other, load) in enumerate(flows[:most]):
+            node = (
+                f"{sign(other)} {cut_left(harmless(map_view.nodes[other].id), room, ellipsis)}"
+                if other >= 0
+                else "rejected"
+            )
             rate = units.text("bytes_per_s", load, 11)
-            name = "rejected"
-            if other >= 0:
-                name = f"{sign(other)} {cut_left(harmless(map_view.nodes[other].id), room, ellipsis)}"
-            facts.append((label if not place else "", f"{rate} {name}", "" if other >= 0 else "critical"))
+            facts.append((label if not place else "", f"{rate} {node}", "" if other >= 0 else "critical"))
         facts.append(("", f"and {len(flows) - most} more" if len(flows) > most else None, "dim"))
     return facts
 

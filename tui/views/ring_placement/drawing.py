@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from textual import events, on
+
 from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, cut_middle, harmless, join, wrap
@@ -116,40 +118,34 @@ class ShardMap(Canvas):
     ShardMap > .ll--struck { color: $text-error; text-style: strike; }
     """
 
-    _map_view: ShardMapView | None = None
+    shown: ShardMapView | None = None
 
-    def show(self, map_view: ShardMapView) -> None:
-        """Draw the shard map of another result."""
-        self._map_view = map_view
+    def repaint(self) -> None:
+        """Draw the shards again, in the lines that they need."""
         self._fit()
-        self.repaint()
+        super().repaint()
 
-    def on_resize(self) -> None:
-        """Fit again: another screen may spare more or fewer lines."""
-        self._fit()
-
+    @on(events.Resize)
     def _fit(self) -> None:
-        """Take the height that the shards need; set it only if it changes, since that is a new layout."""
-        if self._map_view is None or not self.is_attached or self.screen.has_class("-tiny"):
+        """Take the height that the shards need and the screen spares; set it only if it changes: that is a new layout."""
+        if self.shown is None or not self.is_attached or self.screen.has_class("-tiny"):
             return
         width = self.size.width or self.app.size.width - 2
-        if self._map_view.kind == "segment-writer":
-            total = max(len(self._map_view.stored_by), len(self._map_view.owner_before))
+        if self.shown.kind == "segment-writer":
+            total = max(len(self.shown.stored_by), len(self.shown.owner_before))
             height = len(arranged(total, width, self._spare())) + 1
         else:
-            height = max(min(len({node.zone for node in self._map_view.nodes}), self._spare() + 1), 1)
+            height = max(min(len({node.zone for node in self.shown.nodes}), self._spare() + 1), 1)
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
 
     def _spare(self) -> int:
         """Lines of shards that the screen can spare."""
-        if self.screen.has_class("-tall"):
-            return 8 if self.screen.has_class("-wide") else 5
-        return 2
+        return (8 if self.screen.has_class("-wide") else 5) if self.screen.has_class("-tall") else 2
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The shards, and the legend in the last line where there is room for it."""
-        map_view = self._map_view
+        map_view = self.shown
         if map_view is None:
             return []
         if map_view.kind != "segment-writer":
@@ -238,8 +234,7 @@ def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -
     if not names:
         return [[("no members", "dim")]]
     if len(names) > height:
-        hurt = sorted(names, key=lambda z: (-sum(is_bad(n) for _, n in zones[z]), z))
-        names = sorted(hurt[: max(height - 1, 1)])
+        names = sorted(sorted(names, key=lambda z: (-sum(is_bad(n) for _, n in zones[z]), z))[: max(height - 1, 1)])
     label = min(max(cells(harmless(name or "no zone")) for name in names), max(width // 4, 8))
     lines = []
     for name in names:
@@ -262,12 +257,10 @@ def is_bad(node: NodeBar) -> bool:
 
 def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
     """Return a sign for each node; where they do not fit, one stands for several and shows the worst."""
-    order, out = list(FATES), []
-    for group in grouped(nodes, min(len(nodes), room)):
-        number, node = max(group, key=lambda each: order.index(each[1].fate))
-        mark, style = FATES[node.fate]
-        out.append((mark or sign(number), style))
-    return out
+    order = list(FATES)
+    groups = grouped(nodes, min(len(nodes), room))
+    worst = (max(group, key=lambda each: order.index(each[1].fate)) for group in groups)
+    return [(FATES[node.fate][0] or sign(number), FATES[node.fate][1]) for number, node in worst]
 
 
 def pair_lines(view: ShardMapView, width: int, height: int, glyphs: Glyphs) -> list[Line]:
@@ -297,8 +290,7 @@ def pair_lines(view: ShardMapView, width: int, height: int, glyphs: Glyphs) -> l
         for left in starts:
             value = max(max(row[left : left + step]) for row in view.matrix[top : top + step])
             style = "dim" if value <= 0 else next(s for least, s in SHADES if value >= least)
-            digit = DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
-            line.append((digit, style))
+            line.append(((DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]), style))
         lines.append(line)
     return lines
 

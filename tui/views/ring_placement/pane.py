@@ -94,7 +94,7 @@ class Root(Level):
             NodesFirst,
             TableOf(
                 table="nodes", id="ring-nodes", rows=self._node_rows, looks=cells.node_looks,
-                open=self._detail,
+                open=lambda row: self.pane.action_detail(),
             ),
             self._table("tenants", "ring-top-tenants"),
             TableOf(table="more", id="ring-more", rows=self._more, cells=cells.RENDERERS),
@@ -138,8 +138,11 @@ class Root(Level):
             rejected = cells.rejected_cell("number" if _counts(result) else "bytes_per_s")
             return Looks({**cells.RENDERERS, "rejected_bytes": rejected})
 
-        pane: Any = self.pane
-        opens = {"sweep": pane.open_scenario, "placements": pane.explain_row, "tenants": pane.explain_row}
+        opens = {
+            "sweep": self.pane.open_scenario,
+            "placements": self.pane.explain_row,
+            "tenants": self.pane.explain_row,
+        }
         name = id.removeprefix("ring-").replace("top-tenants", "tenants")
         return TableOf(table=table, id=id, name=name, rows=rows, looks=looks, open=opens.get(table))
 
@@ -179,10 +182,6 @@ class Root(Level):
         flows = cells.flow_facts(result.detail, number, most, room, self.pane.glyphs.ellipsis) if number >= 0 else []
         return [*cells.node_facts(row), *flows, ("", " ", ""), *cells.totals(result.summary)]
 
-    def _detail(self, row: Row) -> None:
-        pane: Any = self.pane
-        pane.action_detail()
-
 
 class Pane(ViewPane):
     """The tab's content."""
@@ -197,8 +196,7 @@ class Pane(ViewPane):
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""
         import msgspec
 
-        rows = min(parameters.placement_rows, LISTED)
-        super().loaded(view, msgspec.structs.replace(parameters, placement_rows=rows))
+        super().loaded(view, msgspec.structs.replace(parameters, placement_rows=min(parameters.placement_rows, LISTED)))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
@@ -224,13 +222,9 @@ class Pane(ViewPane):
         return self._map_view.kind if self._map_view is not None else "segment-writer"
 
     def _open(self, table: str) -> None:
-        root = self.root
-        root.choose(scenario.TITLES.get(table, "Map"))
-        current = root.holder.current if root.holder is not None else None
-        if current is not None and current.focusable:
-            current.focus(scroll_visible=False)
-        elif current is not None:
-            focus_first(current)
+        self.root.choose(scenario.TITLES.get(table, "Map"))
+        if self.root.holder is not None:
+            focus_first(self.root.holder.current)
 
     def action_sweep(self) -> None:
         """Show the sweep; on its section, run the next kind."""
@@ -284,18 +278,15 @@ class Pane(ViewPane):
 
     def _node(self) -> tuple[str, str] | None:
         """Return ID and zone of the node under the cursor, on the map or in another section; say so if there is none."""
-        row = None
-        if self.levels and self.parameters is not None:
-            holder = self.root.holder
-            on_map = holder is None or not holder.chosen
-            table = self.query_one("#ring-nodes") if on_map or holder is None else holder.current
+        row, holder = None, self.root.holder
+        if self.levels and holder is not None:
+            table = holder.current if holder.chosen else self.query_one("#ring-nodes")
             row = table.row if isinstance(table, LiveTable) else None
         if not row or not row.get("instance"):
             self.notify("put the cursor on a node first", timeout=2)
             return None
         name, nodes = str(row["instance"]), self.result.detail.nodes if self.result is not None else ()
-        zone = row["zone"] if "zone" in row else next((node.zone for node in nodes if node.id == name), "")
-        return name, str(zone)
+        return name, str(row["zone"] if "zone" in row else next((node.zone for node in nodes if node.id == name), ""))
 
     async def action_back(self) -> None:
         """Stop a running sweep; else do as in every tab."""
@@ -371,9 +362,8 @@ def _counts(result: Result) -> bool:
 
 def _counted(result: Result) -> str:
     """Return what the load counts, in a word or two; empty where it is bytes per second."""
-    if not _counts(result):
-        return ""
-    return next((word for word in scenario.COUNTED if word in str(result.summary["load_unit"])), "load")
+    unit = str(result.summary["load_unit"]) if _counts(result) else ""
+    return unit and next((word for word in scenario.COUNTED if word in unit), "load")
 
 
 def _step(result: Result, row: Row | None) -> list[Fact]:

@@ -101,10 +101,8 @@ def expanded(names: Sequence[str], map_view: ShardMapView | None) -> tuple[str, 
 
 def node_toggled(fail: Sequence[str], name: str, zone: str, map_view: ShardMapView | None) -> tuple[str, ...]:
     """Return ``fail`` with the node ``name`` of ``zone`` added or removed."""
-    if name in fail:
-        return tuple(f for f in fail if f != name)
-    if f"zone:{zone}" in fail:
-        return tuple(f for f in expanded(fail, map_view) if f != name)
+    if name in fail or f"zone:{zone}" in fail:
+        return tuple(f for f in (fail if name in fail else expanded(fail, map_view)) if f != name)
     return (*fail, name)
 
 

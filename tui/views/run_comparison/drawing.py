@@ -1,9 +1,11 @@
-"""The drawings of the run comparison: cells of its tables, samples in one line, plots of a metric; and short names."""
+"""The drawings of the run comparison: columns and cells of its tables, samples in one line, plots of a metric; short names."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from tui.widgets.table.window import Cell, Renderer
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.core.tables import Kind
+    from engine.core.tables import Kind, Table
     from engine.run_comparison.result.detail import Detail
 
 VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "undecided": "dim", "missing": "low"}
@@ -102,18 +104,11 @@ def short_ends(names: Iterable[str]) -> dict[str, str]:
 
     ``simple_load`` for ``APIResponsivenessPrometheus_simple_load`` where there is a ``load`` as well.
     """
-    known = sorted(set(names))
-    pieces = {name: name.split("_") for name in known}
-    holders: dict[tuple[str, ...], int] = {}
-    for parts in pieces.values():
-        for size in range(1, len(parts) + 1):
-            end = tuple(parts[-size:])
-            holders[end] = holders.get(end, 0) + 1
-    found = {}
-    for name, parts in pieces.items():
-        ends = (tuple(parts[-size:]) for size in range(1, len(parts) + 1))
-        found[name] = next(("_".join(end) for end in ends if holders[end] == 1 and any(end)), name)
-    return found
+    ends = {name: ["_".join(name.split("_")[at:]) for at in range(name.count("_"), -1, -1)] for name in set(names)}
+    holders = Counter(end for each in ends.values() for end in each)
+    return {
+        name: next((end for end in each if holders[end] == 1 and end.strip("_")), name) for name, each in ends.items()
+    }
 
 
 def named(frame: pl.DataFrame) -> pl.DataFrame:
@@ -181,43 +176,27 @@ def strip(left: Sequence[float], right: Sequence[float], width: int, glyphs: Gly
     low, high = min(values), max(values)
     if low == high:
         low, high = low - 1.0, high + 1.0
-    cells = [[0, 0] for _ in range(width)]
-    for half, sample in enumerate((left, right)):
-        ordered = sorted(sample)
-        for value in ordered:
-            at = cells[place(value, (low, high), width)]
-            at[half] = max(at[half], 1)
-        if ordered:
-            cells[place(ordered[(len(ordered) - 1) // 2], (low, high), width)][half] = 2
+    halves = []
+    for sample in (left, right):
+        ordered = [place(value, (low, high), width) for value in sorted(sample)]
+        middle = ordered[(len(ordered) - 1) // 2] if ordered else None
+        halves.append([2 if at == middle else int(at in ordered) for at in range(width)])
     table = ASCII if glyphs.ascii else UNICODE
-    line: Line = []
-    for one, two in cells:
-        style = "mark" if one and two else "bar" if one else "bar2" if two else "dim"
-        line.append((table[one, two] if one or two else glyphs.gap, style))
-    return join(line)
+    styles = {(0, 0): "dim", (1, 0): "bar", (0, 1): "bar2", (1, 1): "mark"}
+    return join(
+        (table[one, two] if one or two else glyphs.gap, styles[min(one, 1), min(two, 1)])
+        for one, two in zip(*halves, strict=True)
+    )
 
 
-class SampleStrips:
-    """Draws the column of samples. Another threshold leaves the samples, and their strips, as they are."""
+def samples(detail: Detail) -> Renderer:
+    """Return the renderer of the samples of a metric."""
 
-    def __init__(self) -> None:
-        self._samples: Any = None
-        self._drawn: dict[tuple[Any, ...], Sequence[Fragment]] = {}
+    def render(cell: Cell) -> Sequence[Fragment]:
+        left, right = detail.sample(cell.row["row"])
+        return strip(left.tolist(), right.tolist(), cell.width, cell.glyphs)
 
-    def of(self, detail: Detail) -> Renderer:
-        """Return the renderer of the samples of ``detail``."""
-        if self._samples is not detail.samples:
-            self._samples, self._drawn = detail.samples, {}
-        drawn = self._drawn
-
-        def samples(cell: Cell) -> Sequence[Fragment]:
-            key = cell.row["row"], cell.width, id(cell.glyphs)
-            if key not in drawn:
-                left, right = detail.sample(cell.row["row"])
-                drawn[key] = strip(left.tolist(), right.tolist(), cell.width, cell.glyphs)
-            return drawn[key]
-
-        return samples
+    return render
 
 
 # -- plots of a metric --------------------------------------------------------------------------------------------------
@@ -226,18 +205,16 @@ KINDS: Mapping[str, Kind] = {"ms": "ms", "bytes": "bytes", "B/s": "bytes_per_s",
 """How values of a unit are formatted."""
 
 
-def distribution(detail: Detail, row: Mapping[str, Any], bars: bool) -> Draw:
-    """Return what draws both samples of a metric: as distribution functions, with ``bars`` as a histogram."""
+def distribution(detail: Detail, row: Mapping[str, Any], bars: bool) -> Draw | None:
+    """Return what draws both samples of a metric: as distribution functions, with ``bars`` as a histogram; None without
+    values."""
     kind = KINDS.get(str(row["unit"]), "number")
     if bars:
         return partial(_histogram, detail, row["row"], kind)
     left, right = detail.sample(row["row"])
     samples = [(detail.names[0], left.tolist(), "bar"), (detail.names[1], right.tolist(), "bar2")]
-    return partial(_ecdf, [sample for sample in samples if sample[1]], kind)
-
-
-def _ecdf(samples: Any, kind: Kind, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    return ecdf(samples, width, height, glyphs, kind=kind) if samples else []
+    drawn = [sample for sample in samples if sample[1]]
+    return partial(ecdf, drawn, kind=kind) if drawn else None
 
 
 def _histogram(detail: Any, row: int, kind: Kind, width: int, height: int, glyphs: Glyphs) -> list[Line]:
@@ -251,9 +228,115 @@ def over_runs(detail: Detail, row: Mapping[str, Any]) -> Draw:
     changes = detail.change_points(row["row"])
     marks = [Mark(float(at), "change") for at in (changes.positions if changes is not None else ())]
     drawn = []
-    for side, name, style, shape in ((0, detail.names[0], "bar", "o"), (1, detail.names[1], "bar2", "x")):
-        points = [(x, y) for x, y, of in zip(places, values, sides, strict=True) if of == side]
-        if points:
-            drawn.append(Series([x for x, _ in points], [y for _, y in points], name, style, points=True, shape=shape))
-    kind = KINDS.get(str(row["unit"]), "number")
-    return partial(plot, drawn, x_kind="count", y_kind=kind, marks=marks, zero=False)
+    for side, name, style, shape in zip((0, 1), detail.names, ("bar", "bar2"), "ox", strict=True):
+        xs, ys = ([each for each, of in zip(all_, sides, strict=True) if of == side] for all_ in (places, values))
+        if xs:
+            drawn.append(Series(xs, ys, name, style, points=True, shape=shape))
+    return partial(plot, drawn, x_kind="count", y_kind=KINDS.get(str(row["unit"]), "number"), marks=marks, zero=False)
+
+
+Shape = Mapping[str, tuple[int, int, int]]
+"""Width, priority and growth of columns on screen."""
+
+METRICS = (
+    "name", "bucket", "test", "verdict", "means", "ratio", "samples", "interval", "matched", "q_value", "p_value",
+    "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "median_left", "median_right",
+    "unit", "upstream_matched", "changed", "evidence", "kind", "effect",
+)  # fmt: skip
+"""Columns of the metrics table on screen, in order; others can be switched on."""
+SHAPE: Shape = {
+    "name": (18, 0, 40), "bucket": (6, 0, 9), "test": (11, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
+    "interval": (13, 3, 0), "verdict": (12, 0, 0),
+    "means": (14, 1, 12), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
+    "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
+    "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "median_left": (11, 5, 0),
+    "median_right": (12, 5, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
+    "changed": (7, 6, 0), "upstream_matched": (8, 5, 0), "kind": (12, 6, 0),
+}  # fmt: skip
+"""Width, priority and growth of columns on screen."""
+MISSING = ("name", "bucket", "test", "side", "n", "unit", "kind")
+CHANGES = ("name", "bucket", "test", "change", "along", "run", "inside", "mean_before", "mean_after", "unit", "p_value", "job",
+           "time_ms", "index")  # fmt: skip
+CHANGES_SHAPE: Shape = {
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "change": (8, 0, 0), "along": (18, 0, 40), "run": (19, 1, 0),
+    "inside": (7, 3, 0), "mean_before": (9, 2, 0), "mean_after": (9, 2, 0), "unit": (5, 2, 0), "p_value": (8, 3, 0),
+    "job": (18, 4, 30), "time_ms": (14, 4, 0), "index": (5, 5, 0),
+}  # fmt: skip
+RUNS = ("job", "run", "side", "result", "time_ms", "files", "problems", "influence", "badness", "bad", "outliers")
+RUNS_SHAPE: Shape = {
+    "job": (15, 0, 40), "run": (19, 0, 0), "side": (10, 0, 0), "result": (10, 0, 0), "time_ms": (14, 1, 0),
+    "problems": (8, 2, 0), "influence": (9, 2, 0), "badness": (7, 2, 0), "bad": (3, 3, 0),
+    "files": (5, 1, 0), "outliers": (8, 5, 0),
+}  # fmt: skip
+GROUPS = ("group", "metrics", "different", "worse", "equivalent", "undecided", "missing", "share", "ratio", "by")
+GROUPS_SHAPE: Shape = {
+    "group": (16, 0, 40), "metrics": (7, 1, 0), "different": (9, 0, 0), "worse": (5, 0, 0), "equivalent": (10, 1, 0),
+    "undecided": (9, 1, 0), "missing": (7, 2, 0), "share": (7, 1, 0), "ratio": (6, 1, 0), "by": (8, 4, 0),
+}  # fmt: skip
+SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
+    "metrics": (METRICS, SHAPE), "missing": (MISSING, SHAPE), "change_points": (CHANGES, CHANGES_SHAPE),
+    "runs": (RUNS, RUNS_SHAPE), "groups": (GROUPS, GROUPS_SHAPE),
+}  # fmt: skip
+"""Columns and shape of each table on screen."""
+
+
+def screen_table(declared: Table, mode: str, names: tuple[str, str]) -> Table:
+    """Return a declared table as the screen shows it: with a name in one column and samples in the row. Titles name the two
+    sides, and which is divided by which: that depends on the ``mode``.
+
+    Columns that the section does not name can be switched on.
+    """
+    import polars as pl
+
+    from engine.core.tables import Column
+
+    middle = "median" if mode == "statistical" else "mean"
+    extra = [Column("name", pl.String, "verb, resource, scope and further labels", priority=0)]
+    if declared.name == "metrics":
+        title = f"{middle}s: {' to '.join(names)}"
+        title = title if len(title) <= SHAPE["means"][0] else f"{middle}s"
+        meaning = f"{middle} of {names[0]}, then of {names[1]}, with the unit"
+        values = f"values of both sides: {names[0]} above, {names[1]} below"
+        extra += [
+            Column("means", pl.String, meaning, title=title, kind="number"),
+            Column("samples", pl.String, values, title="values"),
+            Column("interval", pl.String, "interval of the ratio"),
+        ]
+    elif all(column.name != "test" for column in declared.columns):
+        extra = []
+    order, shape = SECTIONS[declared.name]
+    by_name = {column.name: column for column in (*declared.columns, *extra)}
+    columns = []
+    for name in (*order, *(other for other in by_name if other not in order)):
+        column = by_name[name]
+        width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
+        hidden = column.hidden or name not in order
+        if name == "ratio" and declared.name == "metrics":
+            turn = -1 if mode == "statistical" else 1
+            over, sides = ("/".join(each[::turn]) for each in (names, ("left", "right")))
+            how = "median of all pairwise ratios (Hodges-Lehmann)" if turn < 0 else "ratio of the means"
+            column = replace(column, title=over if len(over) <= width else sides, meaning=f"{over}: {how}")
+        if name in ("mean_before", "mean_after"):
+            column = replace(column, title=name.removeprefix("mean_"))
+        columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))
+    return replace(declared, columns=tuple(columns))
+
+
+def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals.
+
+    Metrics that became worse come first, then other differences; within each the strongest evidence or, without enough runs,
+    the largest change.
+    """
+    import polars as pl
+
+    if "test" not in frame.columns:
+        return frame
+    if name == "metrics":
+        different, effect = pl.col("verdict") == "different", pl.col("effect")
+        place = pl.when(~different | pl.col("muted")).then(2).when(effect == "worse").then(0).otherwise(1)
+        change = pl.col("ratio").log().abs()
+        by = (place, pl.coalesce("evidence", change), change)
+        frame = frame.sort(by, descending=[False, True, True], nulls_last=True, maintain_order=True)
+        frame = frame.with_columns(pl.lit(" ").alias(name) for name in ("means", "samples", "interval"))
+    return named(frame)

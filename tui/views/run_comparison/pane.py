@@ -1,4 +1,4 @@
-"""The run comparison's tab: metrics with their samples, the run list, groups, change points, missing metrics, thresholds."""
+"""The run comparison's tab: metrics with their samples, the run list and which runs are compared, groups, thresholds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
+from engine.core.units import plural
 from tui.views.run_comparison import drawing
-from tui.views.run_comparison.columns import screen_frame, screen_table
-from tui.views.run_comparison.runs import RUNS, RunChoice
+from tui.views.run_comparison.drawing import screen_frame, screen_table
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import (
     Box,
@@ -28,13 +28,25 @@ from tui.views.shared.sections import (
     once,
 )
 from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Looks
+from tui.widgets.table.window import Cell, Looks
 
 if TYPE_CHECKING:
     from engine.core.view import Result
+
+RUNS = "Runs"
+"""Title of the section with the run list."""
+
+RunName = tuple[str, str]
+"""Job and name of a run."""
+
+
+def _run_rows(result: Result) -> list[dict[str, Any]]:
+    return result.tables["runs"].select("job", "run", "side").to_dicts()
+
 
 METRICS, GROUPS = "Metrics", "Groups"
 """Titles of sections that keys go to."""
@@ -54,7 +66,8 @@ CONTROLS = (
 
 
 class Root(Level):
-    """The sections of the tab. ``bars``: whether samples are drawn as a histogram."""
+    """The sections of the tab. ``bars``: whether samples are drawn as a histogram; ``marked`` runs and whole ``marked_jobs``
+    are put on a side together."""
 
     NAME = "sections"
     SCOPED_CSS = False
@@ -69,8 +82,9 @@ class Root(Level):
     def __init__(self) -> None:
         super().__init__()
         self.bars = False
-        self.runs = RunChoice(self)
-        self._strips = drawing.SampleStrips()
+        self.marked: set[RunName] = set()
+        self.marked_jobs: set[str] = set()
+        self._range_from: RunName | None = None
         self._naming = once(
             lambda result: drawing.naming(result.tables["metrics"].get_column("test").unique().to_list())
         )
@@ -132,13 +146,13 @@ class Root(Level):
         return looks
 
     def _metric_looks(self, result: Result) -> Looks:
-        return Looks({**self._naming(result), **drawing.METRIC_CELLS, "samples": self._strips.of(result.detail)})
+        return Looks({**self._naming(result), **drawing.METRIC_CELLS, "samples": drawing.samples(result.detail)})
 
     def _run_looks(self, result: Result) -> Looks:
         def style(row: Mapping[str, Any]) -> str:
             return "severe" if row.get("bad") else "" if row.get("result") in ("SUCCESS", "", None) else "moderate"
 
-        return Looks({**drawing.RUN_CELLS, "side": partial(self.runs.side_cell, result.detail.names)}, style)
+        return Looks({**drawing.RUN_CELLS, "side": partial(self.side_cell, result.detail.names)}, style)
 
     def _control(self, field: str) -> Shown:
         """Return the control of an option: of its words, or of its number."""
@@ -165,6 +179,94 @@ class Root(Level):
     def over_runs(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws the values of a row over the runs."""
         return drawing.over_runs(result.detail, row) if row is not None else None
+
+    # -- which runs are compared --------------------------------------------------------------------------------
+
+    def side_cell(self, names: tuple[str, str], cell: Cell) -> Sequence[Fragment]:
+        """Draw the side with an arrow towards it and its name, and a star if the run is marked."""
+        marked = (cell.row["job"], cell.row["run"]) in self.marked or cell.row["job"] in self.marked_jobs
+        left, right = (cut_left(name, max(cell.width - 5, 1), cell.glyphs.ellipsis) for name in names)
+        arrows = {"left": f"<- {left}", "right": f"{right} ->", "both": "<both>"}
+        style = {"left": "bar", "right": "bar2", "both": "moderate"}.get(str(cell.value), "dim")
+        return [("* " if marked else "  ", "key"), (arrows.get(str(cell.value), ""), style)]
+
+    def _run(self) -> RunName | None:
+        """Return the run under the cursor; None, with a notice, if the run list is not shown."""
+        if not self.is_mounted:
+            return None
+        if self.section != RUNS:
+            self.choose(RUNS)
+            self.notify("choose runs here, then press the key again", timeout=3)
+            return None
+        row = self.row("runs")
+        return (row["job"], row["run"]) if row is not None else None
+
+    def _marks_changed(self) -> None:
+        """Draw the run list again, and say what is marked."""
+        self.draw()
+        if self.marked or self.marked_jobs:
+            whole = f", {plural(len(self.marked_jobs), 'whole job')}" if self.marked_jobs else ""
+            self.notify(f"{plural(len(self.marked), 'run')} marked{whole}: b left, w right, Space takes out", timeout=3)
+
+    def mark_runs(self, what: str) -> None:
+        """Mark a ``range`` (begin or end it here), all rows ``shown`` (again: none) or the whole ``job``."""
+        here = self._run()
+        if here is None:
+            return
+        window = self.query_one("#runs", LiveTable).window
+        shown = list(window.shown().select("job", "run").iter_rows()) if window is not None else []
+        if what == "job":
+            self.marked_jobs ^= {here[0]}
+        elif what == "shown":
+            self.marked = set() if self.marked.issuperset(shown) else self.marked | set(shown)
+            self.marked_jobs.clear()
+            self._range_from = None
+        elif self._range_from is None:
+            self._range_from = here
+            self.marked.add(here)
+        else:
+            if self._range_from in shown:
+                first, last = sorted((shown.index(self._range_from), shown.index(here)))
+                self.marked.update(shown[first : last + 1])
+            self._range_from = None
+        self._marks_changed()
+
+    def toggle_run(self) -> None:
+        """Take runs out of the comparison, or put them back on the side of their job."""
+        here = self._run()
+        if here is None or self.pane.result is None:
+            return
+        runs = {(row["job"], row["run"]): row["side"] for row in _run_rows(self.pane.result)}
+        if self.marked or self.marked_jobs or runs.get(here):
+            self.put("")
+            return
+        self.put(max(("left", "right"), key=[side for (job, _), side in runs.items() if job == here[0] and side].count))
+
+    def put(self, side: str) -> None:
+        """Put what is marked, or the run under the cursor, on a side."""
+        here = self._run()
+        if here is None or self.pane.result is None or self.pane.parameters is None:
+            return
+        from engine.run_comparison.runs.selection import put
+
+        whole = sorted(self.marked_jobs)
+        chosen = sorted(run for run in self.marked if run[0] not in self.marked_jobs) or ([] if whole else [here])
+        rest = {"left": 0, "right": 0}
+        for row in _run_rows(self.pane.result):
+            mine = (row["job"], row["run"]) in chosen or row["job"] in whole
+            for word in rest:
+                rest[word] += not mine and row["side"] in (word, "both")
+                rest[word] += mine and word == side
+        if not (rest["left"] and rest["right"]):
+            self.notify(f"that would leave nothing on the {'left' if not rest['left'] else 'right'}", timeout=3)
+            return
+        detail = self.pane.result.detail
+        left, right = put(detail.left_patterns, detail.right_patterns, chosen, side, whole)
+        self.marked.clear()
+        self.marked_jobs.clear()
+        self._range_from = None
+        if not self.pane.change(left=left, right=right):
+            self._marks_changed()
 
     # -- opening ------------------------------------------------------------------------------------------------
 
@@ -303,11 +405,11 @@ class Pane(ViewPane):
 
     def action_mark(self, what: str) -> None:
         """Mark a range of runs, all rows shown, or a whole job."""
-        self.root.runs.mark(what)
+        self.root.mark_runs(what)
 
     def action_put(self, side: str) -> None:
         """Put marked runs on a side."""
-        self.root.runs.put(side)
+        self.root.put(side)
 
     def action_usual_sides(self) -> None:
         """Choose the sides as at start."""
@@ -318,7 +420,7 @@ class Pane(ViewPane):
         if self.query("#metrics") and self.query_one("#metrics", LiveTable).has_focus:
             self._mute()
         else:
-            self.root.runs.toggle_run()
+            self.root.toggle_run()
 
     def _mute(self) -> None:
         """Mute the metric under the cursor, or unmute it."""

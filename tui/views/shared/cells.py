@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from engine.core import units
 from tui.widgets.drawing.fragments import Fragment
 from tui.widgets.drawing.plot import spark
 from tui.widgets.table.window import Cell, Renderer
+
+if TYPE_CHECKING:
+    from engine.core.tables import Table
 
 Style = str | Callable[[Cell], str]
 """Style of a cell, or a function of the cell that returns it."""
@@ -52,6 +56,13 @@ def interval(low: str, high: str, format: Callable[[float], str]) -> Renderer:
         return [(f"{format(first)} to {format(last)}", "")] if last != float("inf") else [("none", "dim")]
 
     return render
+
+
+def arranged(spec: Table, first: Mapping[str, Mapping[str, Any]], **others: Any) -> Table:
+    """Return ``spec`` with the columns of ``first`` in front, changed as it says; ``others`` changes all others."""
+    front = (replace(spec.column(name), **changes) for name, changes in first.items())
+    rest = (replace(column, **others) for column in spec.columns if column.name not in first)
+    return replace(spec, columns=(*front, *rest))
 
 
 def trend(cell: Cell) -> Sequence[Fragment]:

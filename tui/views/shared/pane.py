@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.scalar import Scalar
@@ -18,8 +18,8 @@ from tui.views.shared.sections import DetailPanel, Fit, Level, Section, TableOf
 from tui.views.shared.tab import Tab
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.facts import TextPanel
-from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.sections import Sections, focus_first, on_screen
+from tui.widgets.status import HeadlineBar, NotesBar
 
 if TYPE_CHECKING:
     from engine.core.view import Result, View
@@ -86,10 +86,9 @@ class ViewPane(Tab):
             return False
         self.unzoom()
         await self.levels.pop().remove()
-        if self.levels:  # else the inputs went meanwhile
-            below = self.levels[-1]
-            below.display = True
-            focus_first(below)
+        if self.top is not None:  # else the inputs went meanwhile
+            self.top.display = True
+            focus_first(self.top)
             self._crumbs()
         return True
 
@@ -128,30 +127,24 @@ class ViewPane(Tab):
     async def receive(self, result: Result) -> None:
         """Draw a new result: headline, notes, then the levels from the bottom up, all in one repaint."""
         with self.app.batch_update():
-            await self._receive(result)
-
-    async def _receive(self, result: Result) -> None:
-        self._wait(False)
-        self.result = result
-        self.error = self.empty = ""
-        self.query_one(HeadlineBar).show(result.headline)
-        self.query_one(NotesBar).show(result.answer, result.notes)
-        self._place_notes()
-        if not self.levels:
-            root = self.root
-            self.levels.append(root)
-            holder = self.query_one("#levels")
-            self.query_one("#placeholder").display = False
-            holder.display = True
-            await holder.mount(root)
-            focused = self.screen.focused  # below a box, too; closing one may have focused a table of another tab
-            free = focused is None or focused in self.ancestors_with_self or not on_screen(focused)
-            if self.display and free:
-                focus_first(root)
-        for draw in (self.show, *(level.show for level in self.levels)):
-            self._safely(draw, result)
-        for shared in self.query(Fit):  # rows came or went
-            shared.fit()
+            self._wait(False)
+            self.result = result
+            self.error = self.empty = ""
+            self.query_one(HeadlineBar).show(result.headline)
+            self.query_one(NotesBar).show((result.answer, result.notes))
+            self._place_notes()
+            if not self.levels:
+                self.levels.append(self.root)
+                self.query_one("#placeholder").display = False
+                self.query_one("#levels").display = True
+                await self.query_one("#levels").mount(self.root)
+                focused = self.screen.focused  # below a box, too; closing one may have focused a table of another tab
+                if self.display and (focused is None or focused in self.ancestors_with_self or not on_screen(focused)):
+                    focus_first(self.root)
+            for draw in (self.show, *(level.show for level in self.levels)):
+                self._safely(draw, result)
+            for shared in self.query(Fit):  # rows came or went
+                shared.fit()
 
     def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
         """Call ``draw`` with ``result``; a bug there is reported and must not end the program."""
@@ -183,18 +176,15 @@ class ViewPane(Tab):
             self._crumbs()
         self.placeholder()
 
+    @on(events.Resize)
     def _place_notes(self) -> None:
-        """Give the notes their line if there are any and the screen is not tiny.
+        """Give the notes their line if there are any and the screen is not tiny (any more).
 
         It is set directly: a class would take effect one repaint later.
         """
         self.query_one(NotesBar).display = (
             bool(self.result and (self.result.answer or self.result.notes)) and self.app.size.height >= 16
         )
-
-    def on_resize(self) -> None:
-        """Place the notes again: the screen may have become tiny."""
-        self._place_notes()
 
     def _crumbs(self) -> None:
         """Show the names of the open levels."""
@@ -255,28 +245,22 @@ class ViewPane(Tab):
 
     def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""
-        if self.levels and self.levels[-1].step_section(step):
+        if self.top is not None and self.top.step_section(step):
             return
-        top = self.top or self
-        focused = self.app.focused
-        holders = [node for node in focused.ancestors if isinstance(node, Sections)] if focused is not None else []
-        sections = holders[0] if holders else next(iter(top.query(Sections)), None)
+        around = self.app.focused.ancestors if self.app.focused is not None else ()
+        holders = (node for node in (*around, *(self.top or self).query(Sections)) if isinstance(node, Sections))
+        sections = next(holders, None)
         if sections is not None:
             sections.step(step)
 
 
 def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
     """Return what a tab without a result says: why there is none yet, what it reads, and where data are."""
-    lines: list[tuple[str, str]] = []
+    said = f"Nothing to show: {pane.empty}." if pane.empty else progress or "Looking for files" + pane.glyphs.ellipsis
+    lines = [(said, "title")]
     if pane.error:
-        lines.append((f"{pane.entry.title} cannot be computed: {pane.error}", "severe"))
-        lines.append(("The log has more: type : log. The other tabs are not concerned.", "dim"))
-    elif pane.empty:
-        lines.append((f"Nothing to show: {pane.empty}.", "title"))
-    elif progress:
-        lines.append((progress, "title"))
-    else:
-        lines.append(("Looking for files" + pane.glyphs.ellipsis, "title"))
+        more = "The log has more: type : log. The other tabs are not concerned."
+        lines = [(f"{pane.entry.title} cannot be computed: {pane.error}", "severe"), (more, "dim")]
     lines += [("", ""), (f"This tab reads {pane.entry.reads}.", "")]
     status = pane.host.live_status
     missing = [str(Path(root.path)) for root in (status.roots if status is not None else ()) if root.mode == "missing"]
@@ -289,9 +273,6 @@ def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
     if there:
         lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
     return lines
-
-
-log = logging.getLogger("loadlens.pane")
 
 
 class Tables(Level):
@@ -323,11 +304,9 @@ def make_pane(entry: Entry, *, id: str | None = None) -> ViewPane:
     """
     module = f"tui.views.{entry.name.replace('-', '_')}.pane"
     try:
-        pane: type[ViewPane] = importlib.import_module(module).Pane
-        return pane(entry, id=id)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
+        pane: ViewPane = importlib.import_module(module).Pane(entry, id=id)
+        return pane
+    except Exception as error:
+        if not (isinstance(error, ModuleNotFoundError) and error.name and module.startswith(error.name)):
             log.exception("pane %s cannot be imported", module)
-    except Exception:
-        log.exception("pane %s cannot be imported", module)
     return GenericPane(entry, id=id)

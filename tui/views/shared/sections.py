@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widget import Widget
@@ -24,7 +24,7 @@ from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.layout import beside
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Key, Looks, Renderer, needs
+from tui.widgets.table.window import Key, Looks, Renderer
 
 if TYPE_CHECKING:
     from engine.core.tables import Table
@@ -114,8 +114,7 @@ class Shown:
             widget.show(self.value(result))
             return
         table = level.query_one(f"#{self.of}", LiveTable)
-        source = table.window.looks.source if table.window is not None else result
-        widget.show(self.value(source, table.row))
+        widget.show(self.value(table.window.looks.source if table.window is not None else result, table.row))
 
 
 class Box:
@@ -158,7 +157,7 @@ class Level(Frame):
 
     A subclass declares its ``sections`` and perhaps a ``head`` above them. ``crumb`` is its name in the header line.
     ``show(result)`` is called at once and for every new result; if what it shows is gone, it says so rather than closing.
-    ``NAME`` is the id of the widget with the sections.
+    ``NAME`` is the id of ``holder``, the widget with the sections (None if there is only one).
     """
 
     DEFAULT_CSS = "Level { height: 1fr; width: 1fr; }"
@@ -169,11 +168,12 @@ class Level(Frame):
         self.crumb = crumb
         self.declared: tuple[Section, ...] = ()
         self.placed: set[str] = set()
+        self.holder: Sections | None = None
         self._head: Part | None = None
 
     @property
-    def pane(self) -> Tab:
-        """The tab that this level is in."""
+    def pane(self) -> Any:
+        """The tab that this level is in: a ``ViewPane``, whose module imports this one."""
         return next(node for node in self.ancestors if isinstance(node, Tab))
 
     # -- what a level declares ------------------------------------------------------------------------------------
@@ -200,21 +200,15 @@ class Level(Frame):
         if len(self.declared) == 1:
             yield self.declared[0].content.make(view)
         elif self.declared:
-            holder = Sections(id=self.NAME)
-            for section in self.declared:
-                holder.add(section.title[:1].upper() + section.title[1:], section.content.make(view))
-            yield holder
-
-    @property
-    def holder(self) -> Sections | None:
-        """The widget with the sections; None if there is only one."""
-        return next(iter(self.query(Sections)), None)
+            titles = (section.title[:1].upper() + section.title[1:] for section in self.declared)
+            contents = (section.content.make(view) for section in self.declared)
+            self.holder = Sections(*zip(titles, contents, strict=True), id=self.NAME)
+            yield self.holder
 
     @property
     def section(self) -> str:
         """Title of the section on screen."""
-        holder = self.holder
-        return self.declared[holder.chosen if holder is not None else 0].title if self.declared else ""
+        return self.declared[self.holder.chosen if self.holder is not None else 0].title if self.declared else ""
 
     def choose(self, title: str) -> None:
         """Show the section ``title``."""
@@ -231,12 +225,12 @@ class Level(Frame):
         """Put marks behind the titles, and leave out the sections that do not apply."""
         holder = self.holder
         if holder is not None:
-            bar, hidden = holder.query_one(TitleBar), set()
             for place, section in enumerate(self.declared):
                 if section.mark is not None:
-                    bar.mark(place, *section.mark(result))
-                if section.hidden is not None and section.hidden(result):
-                    hidden.add(place)
+                    holder.query_one(TitleBar).mark(place, *section.mark(result))
+            hidden = (
+                place for place, each in enumerate(self.declared) if each.hidden is not None and each.hidden(result)
+            )
             holder.hide(frozenset(hidden))
 
     def draw(self) -> None:
@@ -283,16 +277,11 @@ class Level(Frame):
     def _selected(self, event: LiveTable.Selected) -> None:
         """Open the row as its table declares."""
         row = event.table.row
-        for section in self.declared:
-            for part in drawn(section.content):
-                if (
-                    isinstance(part, TableOf)
-                    and part.id == event.table.id
-                    and part.open is not None
-                    and row is not None
-                ):
-                    event.stop()
-                    self.pane.call_later(part.open, row)  # not here: it may close this level
+        tables = (part for section in self.declared for part in drawn(section.content) if isinstance(part, TableOf))
+        found = next((table for table in tables if table.id == event.table.id), None)
+        if found is not None and found.open is not None and row is not None:
+            event.stop()
+            self.pane.call_later(found.open, row)  # not here: it may close this level
 
     def row(self, table: str) -> Row | None:
         """Return the row under the cursor of the table with this id; None without rows."""
@@ -347,7 +336,7 @@ class DetailPanel(Frame):
         window = tables[0].window if tables else None
         if not width or window is None:
             return
-        wide, room = beside(window.columns, width, needs(window))
+        wide, room = beside(window.columns, width, window.needs)
         self.set_class(not wide, "-over")
         if self.styles.width is None or self.styles.width.cells != (wide or width):
             self.styles.width = wide or width
@@ -372,16 +361,11 @@ class Charts(Container, can_focus=True):
 class Drawing(ScrollCanvas, can_focus=True):
     """Lines behind a scroll bar, drawn by a function of width, height and glyphs."""
 
-    _draw: Draw | None = None
-
-    def show(self, draw: Draw | None) -> None:
-        """Show another drawing; only differing cells are sent."""
-        self._draw = draw
-        self.repaint()
+    shown: Draw | None = None
 
     def content(self, width: int) -> list[Line]:
         """Return the drawing at this width."""
-        return self._draw(width, self.size.height, self.glyphs) if self._draw is not None else []
+        return self.shown(width, self.size.height, self.glyphs) if self.shown is not None else []
 
 
 class Fit(Frame):
@@ -404,12 +388,9 @@ class Fit(Frame):
         super().__init__(table, self.below)
 
     @on(LiveTable.Highlighted)
-    def rows_changed(self) -> None:
-        """Share the lines again if rows came or went."""
-        self.fit()
-
-    def on_resize(self) -> None:
-        """Share the lines again."""
+    @on(events.Resize)
+    def _changed(self) -> None:
+        """Share the lines again: rows came or went, or the screen has another size."""
         self.fit()
 
     def fit(self) -> None:

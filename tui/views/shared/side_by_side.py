@@ -47,8 +47,7 @@ def _number(cell: Cell) -> Sequence[Fragment]:
         return [(units.NOTHING.rjust(cell.width), "dim")]
     kind, peak = cell.row["kind"], max(abs(cell.row[name] or 0) for name in NUMBERS)
     text = units.aligned(kind, cell.value, peak) or units.text(kind, cell.value, cell.width - 1)
-    sign = "+" if cell.name == "change" and cell.value > 0 else ""
-    return [(fit(sign + text, cell.width, "right"), "")]
+    return [(fit(("+" if cell.name == "change" and cell.value > 0 else "") + text, cell.width, "right"), "")]
 
 
 class SideBySide(Level):

@@ -63,10 +63,6 @@ class Tab(Frame):
             self._steps = self.moments(self.result)
         return self._steps
 
-    async def drill(self, level: Any) -> None:
-        """Open ``level`` on top of the tab."""
-        raise NotImplementedError
-
     @property
     def host(self) -> Host:
         """The application."""
@@ -78,11 +74,8 @@ class Tab(Frame):
         return glyphs_of(self.app)
 
     def spec(self, table: str) -> Table:
-        """Return the declaration of one of the view's result tables. Raises KeyError."""
-        for spec in self.view.tables if self.view is not None else ():
-            if spec.name == table:
-                return spec
-        raise KeyError(table)
+        """Return the declaration of one of the view's result tables. Raises StopIteration."""
+        return next(spec for spec in (self.view.tables if self.view is not None else ()) if spec.name == table)
 
     def option(self, field: str) -> Option:
         """Return the declaration of one of the view's options. Raises StopIteration."""
@@ -137,9 +130,9 @@ class Tab(Frame):
     @on(Control.Changed)
     def _control_changed(self, event: Control.Changed) -> None:
         """Change the option that a control is named after."""
-        if event.control.name:
+        if name := event.sender.name:
             value = round(event.value, 6) if isinstance(event.value, float) else event.value
-            self.change(**{event.control.name: int(value) if self.option(event.control.name).type is int else value})
+            self.change(**{name: int(value) if self.option(name).type is int else value})
 
     # -- actions ------------------------------------------------------------------------------------------------------
 

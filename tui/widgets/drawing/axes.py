@@ -65,18 +65,15 @@ def ticks(span: Range, most: int, kind: Kind = "number") -> list[float]:
         if last - first + 1 <= most:
             break
         step = round_step(step * 1.01, kind)
-    values = [index * step for index in range(first, min(last, first + most - 1) + 1)]
-    return values or [low]
+    return [index * step for index in range(first, min(last, first + most - 1) + 1)] or [low]
 
 
 def round_range(low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
     """Return a round range around the data. With ``zero`` a range of positive values begins at 0."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return (0.0, 1.0)
-    if zero and low > 0:
-        low = 0.0
-    if zero and high < 0:
-        high = 0.0
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
     if high == low:
         pad = abs(high) * 0.5 or 1.0
         low, high = (0.0, high + pad) if zero and low >= 0 else (low - pad, high + pad)
@@ -92,19 +89,17 @@ def round_range(low: float, high: float, kind: Kind = "number", zero: bool = Tru
 def tick_texts(values: Sequence[float], kind: Kind, width: int = 0) -> list[str]:
     """Return the labels of ticks: times of one day without their date, plain numbers with equal decimals."""
     if kind == "time_ms":
-        day = 86_400_000
-        span = max(values) - min(values) if values else 0
-        size = 8 if span < day else 11
+        size = 8 if (max(values) - min(values) if values else 0) < 86_400_000 else 11
         return [units.moment(value, size) for value in values]
     if kind in ("number", "ratio", "percent") and len(values) > 1:
         step = min(abs(b - a) for a, b in pairwise(values)) or 1.0
         largest = max(abs(value) for value in values)
         if step > 1e-6 and largest < 1e9:
-            digits = max(0, min(8, math.ceil(-math.log10(step) + 1e-9)))
-            if digits and all(abs(round(v, digits - 1) - v) < step * 1e-6 for v in values):
-                digits -= 1
-            while digits < 8 and any(abs(round(v, digits) - v) > step * 1e-3 for v in values):
-                digits += 1
+            least = max(0, min(8, math.ceil(-math.log10(step) + 1e-9)) - 1)
+            enough = (
+                digits for digits in range(least, 8) if all(abs(round(v, digits) - v) <= step * 1e-3 for v in values)
+            )
+            digits = next(enough, 8)
             tail = {"percent": "%", "ratio": "×"}.get(kind, "")
             return [f"{value:,.{digits}f}{tail}" for value in values]
     return [units.text(kind, value, width) for value in values]
@@ -116,9 +111,7 @@ def place(value: float, span: Range, cells_: int) -> int:
     if not high > low or cells_ <= 1:
         return 0
     share = value / (high - low) - low / (high - low)
-    if math.isnan(share):
-        return 0
-    return int(min(max(share, 0.0), 1.0) * (cells_ - 1) + 0.5)
+    return 0 if math.isnan(share) else int(min(max(share, 0.0), 1.0) * (cells_ - 1) + 0.5)
 
 
 def bottom_labels(values: Sequence[float], texts: Sequence[str], span: Range, width: int) -> str:

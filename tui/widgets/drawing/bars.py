@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_axis, place, span_of
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join, split_at
-from tui.widgets.drawing.raster import finite
+from tui.widgets.drawing.plot import finite
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
     if not peak > 0 or not math.isfinite(peak):
         return " " * width
     steps = len(glyphs.eighths) - 1
-    size = max(round(min(number / peak, 1.0) * width * steps), 1)
-    full, rest = divmod(size, steps)
+    full, rest = divmod(max(round(min(number / peak, 1.0) * width * steps), 1), steps)
     text = glyphs.eighths[-1] * full + (glyphs.eighths[rest] if rest else "")
     if number > peak * 1.0001:
         text = text[: width - 1] + ">"
@@ -117,8 +116,7 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
 
 def _labelled(label: str, line: Line, text: str, left: int, right: int, width: int, glyphs: Glyphs) -> Line:
     front = (fit(label, left, ellipsis=glyphs.ellipsis) + " ", "")
-    back = (" " + fit(text, right, "right", glyphs.ellipsis), "dim")
-    return fit_line([front, *line, back], width, glyphs.ellipsis)
+    return fit_line([front, *line, (" " + fit(text, right, "right", glyphs.ellipsis), "dim")], width, glyphs.ellipsis)
 
 
 @dataclass(frozen=True)

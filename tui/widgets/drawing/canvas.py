@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.color import Color, blend_rgb
 from rich.segment import Segment
@@ -76,16 +76,12 @@ def graded(text: str, look: Style, strong: Style, begin: int) -> Iterator[Segmen
     """Yield a bar whose first cell is ``begin`` cells behind its beginning. The tone of a cell hangs on its place alone, so
     that another length changes no other cell."""
     steps = tones(look, strong)
-    filled = len(text.rstrip())
-    last = begin + filled if len(steps) > 1 else begin
-    place = begin
-    while place < last:
-        stop = min(place - place % BAR_TONE + BAR_TONE, last)
-        tone = steps[min(place // BAR_TONE, len(steps) - 1)]
-        yield Segment(text[place - begin : stop - begin], tone)
-        place = stop
-    if place - begin < len(text):
-        yield Segment(text[place - begin :], look)
+    last = begin + len(text.rstrip()) if len(steps) > 1 else begin
+    for place in range(begin - begin % BAR_TONE, last, BAR_TONE):
+        part = text[max(place - begin, 0) : min(place + BAR_TONE, last) - begin]
+        yield Segment(part, steps[min(place // BAR_TONE, len(steps) - 1)])
+    if last - begin < len(text):
+        yield Segment(text[last - begin :], look)
 
 
 def glyphs_of(app: App[object]) -> Glyphs:
@@ -101,6 +97,15 @@ class Painter(LazyComponents):
     """Base of the drawing widgets: it turns fragments into Textual strips."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+    shown: Any = None
+
+    def show(self, value: Any) -> None:
+        """Show another value; only differing cells are sent."""
+        self.shown = value
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Draw what is shown again and send what changed."""
 
     @property
     def glyphs(self) -> Glyphs:
@@ -151,10 +156,8 @@ class Canvas(Painter, NeverScrolls):
 
     DEFAULT_CSS = "Canvas { height: 1; }" + CSS_BY_COMPONENT.format(name="Canvas")
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes, markup=False)
-        self._lines: list[Line] = []
-        self._painted: tuple[int, int] = (-1, -1)
+    _lines: Sequence[Line] = ()
+    _painted: tuple[int, int] = (-1, -1)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the lines to show; what does not fit is cut."""
@@ -190,8 +193,7 @@ class Canvas(Painter, NeverScrolls):
         if self._painted != tuple(self.size):
             self._lines = self._fresh()
             self._painted = (self.size.width, self.size.height)
-        line = self._lines[y] if y < len(self._lines) else []
-        return self.strip(line, self.size.width)
+        return self.strip(self._lines[y] if y < len(self._lines) else [], self.size.width)
 
 
 class ScrollCanvas(ScrollView, Painter):
@@ -208,10 +210,8 @@ class ScrollCanvas(ScrollView, Painter):
 
     DEFAULT_CSS = SCROLLING_CSS.format(name="ScrollCanvas", bar="auto") + CSS_BY_COMPONENT.format(name="ScrollCanvas")
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self.drawn: list[Line] = []
-        self._width = self._height = -1
+    drawn: Sequence[Line] = ()
+    _width = _height = -1
 
     def content(self, width: int) -> list[Line]:
         """Return all lines for this width."""

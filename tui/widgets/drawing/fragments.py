@@ -27,9 +27,7 @@ in a scenario."""
 
 def harmless(text: str) -> str:
     """Return ``text`` without characters that act on a terminal; idempotent and fast for plain ASCII."""
-    if text.isascii() and text.isprintable():
-        return text
-    return clean(text)
+    return text if text.isascii() and text.isprintable() else clean(text)
 
 
 def cells(text: str) -> int:

@@ -190,7 +190,9 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
     if term.op in ("~", "!~"):
         return _pattern(column, dtype, term)
     if _is_list_of_texts(dtype) and term.op in ("=", "!="):
-        return _holds(column, term)
+        texts = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
+        found = texts.list.contains(term.value.lower()).fill_null(False)
+        return found if term.op == "=" else ~found
     left, right = _operands(column, frame.get_column(column.name), term.value)
     if term.op == "!=":
         equal: pl.Expr = left == right
@@ -198,25 +200,12 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
     return COMPARISONS[term.op](left, right)
 
 
-def _holds(column: Column, term: Term) -> pl.Expr:
-    """Return the condition that a list of texts holds one, or does not."""
-    found = (
-        pl.col(column.name)
-        .list.eval(pl.element().str.to_lowercase())
-        .list.contains(term.value.lower())
-        .fill_null(False)
-    )
-    return found if term.op == "=" else ~found
-
-
 def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
     """Return the condition of ``column=`` or ``column!=`` without a value: empty, or not. Raises FilterError."""
+    if op not in ("=", "~", "!=", "!~"):
+        raise FilterError(f"{column.name}{op} wants a value")
     empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
-    if op in ("=", "~"):
-        return empty
-    if op in ("!=", "!~"):
-        return ~empty
-    raise FilterError(f"{column.name}{op} wants a value")
+    return ~empty if op.startswith("!") else empty
 
 
 def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
@@ -252,11 +241,10 @@ def _operands(column: Column, values: pl.Series, value: str) -> tuple[pl.Expr, A
     except ValueError as error:
         raise FilterError(f"{column.name}: {error}") from None
     if dtype.is_integer() and column.kind != "mb_s" and re.fullmatch(r"[-+]?\d+", value):
-        whole = int(value)  # exact beyond 2**53
-        if -(2**63) <= whole < 2**63:
-            return pl.col(column.name), whole
-        return pl.col(column.name).cast(pl.Float64), float(whole)
-    return pl.col(column.name).cast(pl.Float64), number
+        number = int(value)  # exact beyond 2**53
+        if -(2**63) <= number < 2**63:
+            return pl.col(column.name), number
+    return pl.col(column.name).cast(pl.Float64), float(number)
 
 
 def sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:

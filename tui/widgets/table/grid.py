@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
@@ -58,11 +57,6 @@ class Grid(ScrollView, Painter):
 
         table: Grid
         key: Key | None
-
-        @property
-        def control(self) -> Grid:
-            """Return the table."""
-            return self.table
 
         def can_replace(self, message: Message) -> bool:
             """Return True for any other message of the same table: only the newest counts."""
@@ -121,8 +115,6 @@ class Grid(ScrollView, Painter):
         if spec is not None and spec != self.spec:
             self.spec, self._width = spec, -1
         self._looks = looks
-        if self.spec is None:
-            raise ValueError("a table needs its declaration: show(frame, spec)")
         self._frame = frame
         self._build()
 
@@ -143,7 +135,9 @@ class Grid(ScrollView, Painter):
                 built = windows.build(spec, frame, choice, previous, looks)
             except BaseException:  # also a panic of Polars: old rows must not stay for ever
                 log.exception("sorting and filtering %s failed", self.name)
-                built = windows.unsorted(spec, frame, choice, looks)
+                error = "neither sorted nor filtered, by a mistake of ours: see the log (: log)"
+                built = windows.build(spec, frame, Choice(columns=choice.columns), None, looks)
+                built = replace(built, choice=choice, error=error)
             if self.is_attached:
                 self.post_message(self.Built(built, generation))
 
@@ -222,12 +216,12 @@ class Grid(ScrollView, Painter):
 
     def _arrange(self) -> None:
         """Fit columns to the width and make the header."""
+        self._width = max(self.scrollable_content_region.width, 1)
         window = self.window
         if window is None:
             return
-        self._width = max(self.scrollable_content_region.width, 1)
         hidden = self._layout.hidden
-        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs), self.room)
+        self._layout = layout(window.columns, self._width, self._offset, window.needs, self.room)
         if hidden != self._layout.hidden:  # the caption says so
             self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]
@@ -261,11 +255,9 @@ class Grid(ScrollView, Painter):
 
     def redraw(self) -> None:
         """Draw everything again: width, glyphs or columns changed."""
-        self._cache.clear()
-        self._arrange()
-        self._resize()
+        self._width = -1
+        self._fit_again()
         self.refresh()
-        self._into_view()
 
     def _redo_header(self) -> None:
         """Refresh the spans in which the header differs."""
@@ -295,16 +287,15 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            why = "computing" + self.glyphs.ellipsis if self.waiting else windows.without_rows(window, self.empty)
+            shown = windows.without_rows(window, self.empty) if window is not None else ""
+            why = "computing" + self.glyphs.ellipsis if self.waiting else shown
             return fit_line([(why, "dim")] if row == 0 else [], self._width)
-        start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
-        made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs)
+        made = windows.lines(window, row, stop, self._layout, self._width, self.glyphs)
         if len(self._cache) > 2_000:
             self._cache.clear()
-        for index, line in enumerate(made):
-            self._cache.setdefault(start + index, line)
-        return self._cache[row]
+        self._cache = dict(enumerate(made, row)) | self._cache
+        return made[0]
 
     def render_line(self, y: int) -> Strip:
         """Return line ``y`` of the screen for Textual."""
@@ -378,6 +369,7 @@ class Grid(ScrollView, Painter):
     @property
     def caption(self) -> str:
         """Return the place of the cursor and the choices in force, for the status line."""
+        if self.window is None:
+            return ""
         slow = self._building_since > 0 and time.monotonic() - self._building_since > SORTING_AFTER_S
-        caption = partial(windows.caption, hidden=self._layout.hidden, glyphs=self.glyphs, sorting=slow)
-        return caption(self.window, self.cursor, self.choice) if self.window is not None else ""
+        return windows.caption(self.window, self.cursor, self.choice, self._layout.hidden, self.glyphs, sorting=slow)

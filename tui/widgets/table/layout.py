@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from engine.core import units
@@ -61,9 +62,7 @@ class Layout:
 
 def column_width(column: Column) -> int:
     """Return the smallest width of a column: declared, or what suits its kind, and enough for a short header."""
-    if column.width:
-        return column.width
-    return max(WIDTHS.get(column.kind, 12), min(len(column.header) + 1, 14))
+    return column.width or max(WIDTHS.get(column.kind, 12), min(len(column.header) + 1, 14))
 
 
 PANEL, WIDEST_PANEL, BEFORE_PANEL = 36, 60, 80
@@ -122,11 +121,8 @@ def layout(
         {c.name: FLEX_LIMIT for c in flexible if not c.grow},
     ):
         spare = _grow(widths, limits, spare)
-    slots = []
-    x = 0
-    for column in chosen:
-        slots.append(Slot(column, x, widths[column.name]))
-        x += widths[column.name] + GAP
+    places = accumulate((widths[column.name] + GAP for column in chosen), initial=0)
+    slots = (Slot(column, x, widths[column.name]) for column, x in zip(chosen, places, strict=False))
     return Layout(tuple(slots), total - len(chosen))
 
 

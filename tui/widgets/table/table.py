@@ -55,11 +55,6 @@ class LiveTable(Grid, can_focus=True):
         table: LiveTable
         key: Key
 
-        @property
-        def control(self) -> LiveTable:
-            """Return the table."""
-            return self.table
-
     @dataclass
     class Chosen(Message):
         """The operator changed sort, filter or columns; the application remembers them."""
@@ -85,10 +80,9 @@ class LiveTable(Grid, can_focus=True):
         choice = replace(self.choice, **fields)
         if choice == self.choice:
             return
-        columns_changed = choice.columns != self.choice.columns
-        self.choice = choice
-        if columns_changed:
+        if choice.columns != self.choice.columns:
             self._offset = 0
+        self.choice = choice
         self._build()
         if remember:
             self.post_message(self.Chosen(self))
@@ -199,7 +193,15 @@ class LiveTable(Grid, can_focus=True):
 
     async def action_find(self) -> None:
         """Ask for what to find and go to it."""
-        await _ask_find(self)
+
+        def find(text: str | None) -> None:
+            try:
+                if text and not self.find(text):
+                    self.notify(f"nothing matches {text!r}", markup=False)
+            except FilterError as error:
+                self.notify(str(error), severity="warning", markup=False)
+
+        await ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
 
     def action_columns(self) -> None:
         """Choose the shown columns."""
@@ -225,18 +227,19 @@ class LiveTable(Grid, can_focus=True):
     def action_copy(self) -> None:
         """Copy the chosen cell of the row under the cursor."""
         if (row := self.row) is not None and self.current in row:
-            self._copy("" if row[self.current] is None else str(row[self.current]))
+            _copy(self, "" if row[self.current] is None else str(row[self.current]))
 
     def action_copy_rows(self, shown: int) -> None:
         """Copy the row under the cursor, or all rows that are ``shown``, as they are displayed, below the titles."""
         if self.row is not None:
             first, count = (self.scroll_offset.y, self._page) if shown else (self.cursor, 1)
-            self._copy(self.displayed(first, first + count))
+            _copy(self, self.displayed(first, first + count))
 
-    def _copy(self, text: str) -> None:
-        from tui.process import clipboard
 
-        self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)
+def _copy(table: LiveTable, text: str) -> None:
+    from tui.process import clipboard
+
+    table.notify(clipboard.copy(text, table.app), markup=False, timeout=3)
 
 
 def first_descending(spec: Table | None, name: str) -> bool:
@@ -255,20 +258,5 @@ async def _ask_filter(table: LiveTable) -> None:
         if table.window is not None and table.window.error:
             table.notify(table.window.error, severity="warning", markup=False)
 
-    def changed(text: str) -> None:
-        table.choose(remember=False, filter=text)
-
-    await ask(table, "/", before, "words, cpu>50, state=RUNNING, name~^etl, !not", changed=changed, done=done)
-
-
-async def _ask_find(table: LiveTable) -> None:
-    def find(text: str | None) -> None:
-        if not text:
-            return
-        try:
-            if not table.find(text):
-                table.notify(f"nothing matches {text!r}", markup=False)
-        except FilterError as error:
-            table.notify(str(error), severity="warning", markup=False)
-
-    await ask(table, "find ", table.search, "words, cpu>50, state=RUNNING", done=find)
+    hint = "words, cpu>50, state=RUNNING, name~^etl, !not"
+    await ask(table, "/", before, hint, changed=lambda text: table.choose(remember=False, filter=text), done=done)

@@ -169,12 +169,39 @@ class Window:
                     return column.header, descending
         return None
 
+    @cached_property
+    def needs(self) -> dict[str, int]:
+        """Return how many cells the longest text, or else the title, of each text column takes, by name of the column."""
+        import polars as pl
+
+        found: dict[str, int] = {}
+        drawn = []
+        for column in self.columns:
+            if column.kind not in FLEXIBLE:
+                continue
+            found[column.name] = cells(column.header)
+            values = self.frame.get_column(column.name).head(MEASURED_ROWS)
+            values = values.cast(pl.String) if values.dtype == pl.Categorical else values
+            if column.name in self.looks.cells or values.dtype != pl.String:
+                drawn.append(column)
+                continue
+            size = values.str.len_bytes().max()
+            if size != values.str.len_chars().max():
+                drawn.append(column)  # characters may take two cells, or none
+            elif isinstance(size, int):
+                found[column.name] = max(found[column.name], size)
+        for row in self.rows(0, DRAWN_ROWS) if drawn else ():
+            for column in drawn:
+                cell = Cell(column.name, row.get(column.name), row, column.grow or WIDEST, BRAILLE, self.peak)
+                renderer = self.looks.cells.get(column.name)
+                fragments = default_cell(column, cell) if renderer is None else renderer(cell)
+                found[column.name] = max(found[column.name], cells(harmless(plain(fragments)).rstrip()))
+        return found
+
     def rows(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Return the shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
         start, stop = max(start, 0), min(stop, self.height)
-        if start >= stop:
-            return []
-        return self.frame[self.order.slice(start, stop - start)].to_dicts()
+        return self.frame[self.order.slice(start, stop - start)].to_dicts() if start < stop else []
 
     def key(self, position: int) -> Key | None:
         """Return the key of the row at ``position``, None out of range. Tables without key columns use the row number."""
@@ -182,9 +209,7 @@ class Window:
             return None
         row = int(self.order[position])
         names = [name for name in self.spec.key if name in self.frame.columns]
-        if not names:
-            return (row,)
-        return tuple(self.frame.get_column(name)[row] for name in names)
+        return tuple(self.frame.get_column(name)[row] for name in names) or (row,)
 
     def locate(self, key: Key | None, near: int = 0) -> int | None:
         """Return the position of the row with ``key``, None if it is gone or filtered out; ``near`` is tried first."""
@@ -198,36 +223,33 @@ class Window:
         if not names:
             positions = (self.order == key[0]).arg_true()
             return int(positions[0]) if positions.len() else None
-        if len(names) != len(key):
-            return None
         mask = pl.repeat(True, self.frame.height, eager=True)
         try:
             for name, value in zip(names, key, strict=True):
                 column = self.frame.get_column(name)
                 mask &= column.eq_missing(pl.Series([value], dtype=column.dtype))
         except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError):
-            return None  # a key of another type than the column now has
+            return None  # a key of another type, or of other columns than there are now
         positions = mask.gather(self.order).arg_true()
         return int(positions[0]) if positions.len() else None
+
+    def hits(self, text: str) -> Any:
+        """Return the positions of the rows that match ``text``, none without a text, as an array. Raises FilterError."""
+        from tui.widgets.table.filters import matching
+
+        mask = matching(self.spec, self.frame, text, self.columns)
+        return self.order[:0].to_numpy() if mask is None else mask.gather(self.order).arg_true().to_numpy()
 
     def find(self, text: str, start: int, step: int = 1) -> int | None:
         """Return the position of the next (``step`` 1) or previous (-1) row from ``start`` that matches ``text``.
 
         The search goes around the end. None if no row matches. Raises FilterError.
         """
-        from tui.widgets.table.filters import matching
-
-        mask = matching(self.spec, self.frame, text, self.columns)
-        if mask is None or not self.height:
-            return None
-        hits = mask.gather(self.order).arg_true().to_numpy()
+        hits = self.hits(text)
         if not len(hits):
             return None
-        if step > 0:
-            after = hits[hits > start]
-            return int(after[0]) if len(after) else int(hits[0])
-        before = hits[hits < start]
-        return int(before[-1]) if len(before) else int(hits[-1])
+        ahead = hits[hits > start] if step > 0 else hits[hits < start]
+        return int((ahead if len(ahead) else hits)[0 if step > 0 else -1])
 
     def shown(self) -> pl.DataFrame:
         """Return matching rows in shown order with the shown columns, for export."""
@@ -244,8 +266,7 @@ def build(
 
     if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
         return replace(previous, looks=looks)
-    error = ""
-    mask: pl.Series | None = None
+    error, mask = "", None
     if choice.filter:
         try:
             mask = matching(spec, frame, choice.filter, shown_columns(spec, frame, choice))
@@ -264,15 +285,6 @@ def build(
             )
     elif choice.descending and not choice.sort:
         rows = rows.reverse()
-    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
-
-
-def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> Window:
-    """Return a window on all rows in the order of ``frame``, for when ``build`` fails by a bug; its ``error`` says so."""
-    import polars as pl
-
-    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-    error = "neither sorted nor filtered, by a mistake of ours: see the log (: log)"
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
 
 
@@ -353,35 +365,6 @@ def lines(
     return out
 
 
-def needs(window: Window, glyphs: Glyphs = BRAILLE) -> dict[str, int]:
-    """Return how many cells the longest text, or else the title, of each text column takes, by name of the column."""
-    import polars as pl
-
-    found: dict[str, int] = {}
-    drawn = []
-    for column in window.columns:
-        if column.kind not in FLEXIBLE:
-            continue
-        found[column.name] = cells(column.header)
-        values = window.frame.get_column(column.name).head(MEASURED_ROWS)
-        values = values.cast(pl.String) if values.dtype == pl.Categorical else values
-        if column.name in window.looks.cells or values.dtype != pl.String:
-            drawn.append(column)
-            continue
-        size = values.str.len_bytes().max()
-        if size != values.str.len_chars().max():
-            drawn.append(column)  # characters may take two cells, or none
-        elif isinstance(size, int):
-            found[column.name] = max(found[column.name], size)
-    for row in window.rows(0, DRAWN_ROWS) if drawn else ():
-        for column in drawn:
-            cell = Cell(column.name, row.get(column.name), row, column.grow or WIDEST, glyphs, window.peak)
-            renderer = window.looks.cells.get(column.name)
-            fragments = default_cell(column, cell) if renderer is None else renderer(cell)
-            found[column.name] = max(found[column.name], cells(harmless(plain(fragments)).rstrip()))
-    return found
-
-
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
     """Return the header line: titles, the sort mark, a style for the sorted column and for the ``current`` one."""
     line: Line = []
@@ -410,10 +393,8 @@ def heading(window: Window, glyphs: Glyphs) -> str:
     return f"{title[:1].upper()}{title[1:]} {count}{by}"
 
 
-def without_rows(window: Window | None, text: str) -> str:
+def without_rows(window: Window, text: str) -> str:
     """Return why there are no rows: ``text``, or that the filter leaves none."""
-    if window is None:
-        return ""
     if window.choice.filter and window.frame.height:
         return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
     return text
@@ -421,18 +402,13 @@ def without_rows(window: Window | None, text: str) -> str:
 
 def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:
     """Return the place of the cursor and the choices in force in one line. ``hidden``: columns that do not fit."""
-    place = f"{min(cursor + 1, window.height):,}/{window.height:,}"
-    if window.height != window.frame.height:
-        place += f" of {window.frame.height:,}"
-    parts = [place]
-    if choice.filter:
-        parts.append(f"/{choice.filter}")
-    if window.error:
-        parts.append(f"filter: {window.error}")
-    if choice.sort:
-        parts.append(f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}")
-    if hidden:
-        parts.append(f"+{hidden} column{'' if hidden == 1 else 's'}")
-    if sorting:
-        parts.append("sorting" + glyphs.ellipsis)
-    return "  ".join(parts)
+    of_all = f" of {window.frame.height:,}" if window.height != window.frame.height else ""
+    parts = (
+        (True, f"{min(cursor + 1, window.height):,}/{window.height:,}{of_all}"),
+        (choice.filter, f"/{choice.filter}"),
+        (window.error, f"filter: {window.error}"),
+        (choice.sort, f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}"),
+        (hidden, f"+{units.plural(hidden, 'column')}"),
+        (sorting, f"sorting{glyphs.ellipsis}"),
+    )
+    return "  ".join(text for applies, text in parts if applies)
