@@ -5,6 +5,7 @@ The rules and formulas stand in docs/models/query-profile.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -122,16 +123,16 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     )
 
 
+@dataclass
 class _Computation:
     """One computation over the files' workloads, step by step; steps add to ``problems``."""
 
-    def __init__(self, inputs: Inputs, parameters: QueryProfileParameters, context: Context, sources: Sources) -> None:
-        self.inputs = inputs
-        self.parameters = parameters
-        self.context = context
-        self.sources = sources
-        self.problems: list[Problem] = []
-        self.compared: tuple[str, str] | None = None
+    inputs: Inputs
+    parameters: QueryProfileParameters
+    context: Context
+    sources: Sources
+    problems: list[Problem] = field(default_factory=list)
+    compared: tuple[str, str] | None = None
 
     def result(self) -> Result:
         """Choose workload and window, fit, predict, and build the result."""

@@ -95,7 +95,8 @@ def fit_times(
     for step in range(options.rounds):
         a, t = _Weighted(a0, t0, row, rho).whitened()
         strengths = _evidence(a[:, :-1], a[:, -1], t)
-        lam, b0, sigma2 = strengths.best()
+        best = int(np.argmax(strengths.probability))
+        lam, b0, sigma2 = (float(each[best]) for each in (strengths.lam, strengths.b0, strengths.sigma2))
         gram = a.T @ a
         right = a.T @ t
         gram[np.arange(size), np.arange(size)] += lam
@@ -225,11 +226,6 @@ class _Strengths:
     b0: np.ndarray
     sigma2: np.ndarray
     probability: np.ndarray
-
-    def best(self) -> tuple[float, float, float]:
-        """Return lambda, prior mean and sigma^2 of the most probable strength."""
-        i = int(np.argmax(self.probability))
-        return float(self.lam[i]), float(self.b0[i]), float(self.sigma2[i])
 
 
 def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strengths:

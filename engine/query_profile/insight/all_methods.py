@@ -88,28 +88,20 @@ def assess(
     correlation = design.correlation(s, y) if len(y) > 2 else float("nan")
     attributed = float(by_default.sum()) / total
     disagreement = float(np.abs(by_wlr - by_default).sum()) / 2 / total
-    reasons: list[tuple[float, str]] = []
-
-    def mark(penalty: float, text: str) -> None:
-        if penalty > 0.02:
-            reasons.append((penalty, text))
-
-    mape = blocked_mape if np.isfinite(blocked_mape) else 0.3
-    mark(min(mape / 0.25, 1) * 0.5, f"left-out intervals are missed by {mape * 100:.1f}%" if np.isfinite(blocked_mape)
-         else "too few intervals to test the fit")  # fmt: skip
-    mark(min(abs(attributed - 1), 1) * 0.4, f"{attributed * 100:.0f}% of the CPU is explained by query classes")
-    mark(min(max(disagreement - 0.1, 0), 0.5) * 0.4, f"WLR puts {disagreement * 100:.0f}% of the CPU elsewhere")
-    if np.isfinite(correlation):
-        mark(max(0.7 - correlation, 0) * 0.2, f"time and CPU hardly go together (correlation {correlation:.2f})")
-    if elbow:
-        mark(0.15, "past the queueing elbow time is mostly waiting")
-    if changed:
-        mark(0.05, "costs changed within the window: both sides are fitted alone")
-    rows = len(y)
+    mape, rows = blocked_mape if np.isfinite(blocked_mape) else 0.3, len(y)
     left_out = "1 doubtful interval is left out" if doubtful == 1 else f"{doubtful} doubtful intervals are left out"
-    mark(min(doubtful / max(rows + doubtful, 1), 1) * 0.2, left_out)
-    mark(0.3 if rows < 20 else 0.1 if rows < 60 else 0.0, f"only {rows} interval{'s' * (rows != 1)}")
-    reasons.sort(reverse=True)
+    missed = f"left-out intervals are missed by {mape * 100:.1f}%"
+    penalties = (
+        (min(mape / 0.25, 1) * 0.5, missed if np.isfinite(blocked_mape) else "too few intervals to test the fit"),
+        (min(abs(attributed - 1), 1) * 0.4, f"{attributed * 100:.0f}% of the CPU is explained by query classes"),
+        (min(max(disagreement - 0.1, 0), 0.5) * 0.4, f"WLR puts {disagreement * 100:.0f}% of the CPU elsewhere"),
+        (max(0.7 - correlation, 0) * 0.2, f"time and CPU hardly go together (correlation {correlation:.2f})"),
+        (0.15 * elbow, "past the queueing elbow time is mostly waiting"),
+        (0.05 * changed, "costs changed within the window: both sides are fitted alone"),
+        (min(doubtful / max(rows + doubtful, 1), 1) * 0.2, left_out),
+        (0.3 if rows < 20 else 0.1 if rows < 60 else 0.0, f"only {rows} interval{'s' * (rows != 1)}"),
+    )
+    reasons = sorted((each for each in penalties if each[0] > 0.02), reverse=True)
     score = max(0.0, 1 - sum(penalty for penalty, _ in reasons))
     grade: Grade = "good" if score >= 0.75 else "fair" if score >= 0.5 else "poor"
     return Trust(correlation, blocked_mape, attributed, disagreement, score, grade, tuple(t for _, t in reasons))
@@ -233,11 +225,10 @@ class Fits:
         if len(column) > self._separate:
             found = _unlump(found, column, self.x, self.calls)
         most = np.where(np.isnan(self.most), np.inf, self.most)
-        draws = np.minimum(found.draws, most) if len(found.draws) else found.draws
-        bounded = (np.minimum(part, most) for part in (found.total, found.cpu_low_us, found.cpu_high_us))
         share = np.where(found.total > most, most / np.maximum(found.total, 1e-300), 1.0)
-        found = replace(found, time=found.time * share, call=found.call * share, draws=draws)
-        return replace(found, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
+        bounded = ("total", "cpu_low_us", "cpu_high_us", *["draws"] * (len(found.draws) > 0))
+        found = replace(found, **{name: np.minimum(getattr(found, name), most) for name in bounded})
+        return replace(found, time=found.time * share, call=found.call * share)
 
     @cached_property
     def most(self) -> np.ndarray:

@@ -17,9 +17,9 @@ import msgspec
 
 from engine.core.reading import HEAD, Document, Log, Problem, Problems, Reading, Source, decode
 from engine.core.tables import Table
-from engine.formats import json_text
 from engine.formats.delimited import records
 from engine.formats.timestamps import instant_ms
+from engine.query_profile.reading.collected_rows import Bad
 from engine.query_profile.reading.mysql import LONGEST, MOST_LINES, SlowLog
 from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
 from engine.query_profile.tables import INTERVALS_IN
@@ -151,46 +151,38 @@ class _PostgresLog(Log):
             record.lines.append(text)
 
     def _close(self, rows: Statements, record: _Record, state: dict[str, Any]) -> None:
-        line = record.line
-        try:
+        line, last = record.line, state["last"]
+        with rows.attempt(line, "bad-record", "no record of PostgreSQL's log ({}); it is left out"):
             entry = self.entry("\n".join(record.lines))
-        except (ValueError, csv.Error, *json_text.ERRORS) as error:
-            rows.problem("bad-record", f"no record of PostgreSQL's log ({error}); it is left out", line)
-            return
-        if entry is None:
-            return
-        found, last = _DURATION.match(entry.message), state["last"]
-        if found is None:
-            said, other = _STATEMENT.match(entry.message), _OTHER_WORDS.match(entry.message)
-            if said is not None and entry.pid:
-                last.pop(entry.pid, None)
-                last[entry.pid] = said[1]
-                if len(last) > MOST_SESSIONS:
-                    del last[next(iter(last))]
-            elif other is not None:
-                reason = f"durations in another language ({other[1]}) are not read: set lc_messages = 'C' and reload"
-                rows.problem("other-language", reason, line)
-            return
-        ms, what, sql = found.groups()
-        seconds = float(ms) / 1000 if ms.count(".") <= 1 else LONGEST
-        if not seconds < LONGEST:
-            rows.problem("bad-number", f"a duration of {ms[:40]} ms; the record is left out", line)
-            return
-        end_ms, owner = _moment(rows, entry.stamp, line), (entry.user, entry.database)
-        if what == "plan":
-            state["plans"].append(
-                (end_ms, seconds, _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0], owner, entry.pid)
-            )
-            return
-        state["timed"] = True
-        sql = last.get(entry.pid) if what is None else sql
-        if sql is None:
-            reason = (
-                "a duration without a statement (log_duration needs log_statement, and %p in log_line_prefix); left out"
-            )
-            rows.problem("no-statement", reason, line)
-            return
-        rows.add(end_ms, seconds, sql, owner, calls=float(what in (None, "statement", "execute")))
+            if entry is None:
+                return
+            found = _DURATION.match(entry.message)
+            if found is None:
+                said, other = _STATEMENT.match(entry.message), _OTHER_WORDS.match(entry.message)
+                if said is not None and entry.pid:
+                    last.pop(entry.pid, None)
+                    last[entry.pid] = said[1]
+                    if len(last) > MOST_SESSIONS:
+                        del last[next(iter(last))]
+                elif other is not None:
+                    reason = f"durations in another language ({other[1]}) are not read"
+                    raise Bad("other-language", f"{reason}: set lc_messages = 'C' and reload")
+                return
+            ms, what, sql = found.groups()
+            seconds = float(ms) / 1000 if ms.count(".") <= 1 else LONGEST
+            if not seconds < LONGEST:
+                raise Bad("bad-number", f"a duration of {ms[:40]} ms; the record is left out")
+            end_ms, owner = _moment(rows, entry.stamp, line), (entry.user, entry.database)
+            if what == "plan":
+                text = _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0]
+                state["plans"].append((end_ms, seconds, text, owner, entry.pid))
+                return
+            state["timed"] = True
+            sql = last.get(entry.pid) if what is None else sql
+            if sql is None:
+                reason = "a duration without a statement (log_duration needs log_statement, and %p in log_line_prefix)"
+                raise Bad("no-statement", f"{reason}; left out")
+            rows.add(end_ms, seconds, sql, owner, calls=float(what in (None, "statement", "execute")))
 
 
 def _moment(rows: Statements, text: str, line: int) -> int | None:

@@ -130,8 +130,7 @@ class Sums:
     @classmethod
     def zero(cls, classes: int) -> Sums:
         """Return the sums of no interval."""
-        n, sx, sz, sxx, sxz, szz = np.zeros((6, classes))
-        return cls(n, sx, sz, sxx, sxz, szz)
+        return cls(*np.zeros((6, classes)))
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Sums:
         """Add the intervals ``x`` (rows, classes) and ``y`` (rows,) one after the other: O(cells)."""
@@ -157,8 +156,7 @@ class Sums:
                     else:
                         np.multiply(one, other, out=stack[1:end, :classes])
                     sums[i] = np.add.reduce(stack[:end], axis=0)[:classes]
-        n, sx, sz, sxx, sxz, szz = sums
-        return Sums(n, sx, sz, sxx, sxz, szz, rows)
+        return Sums(*sums, rows=rows)
 
     def lines(self) -> Lines:
         """Fit the lines by the program's formulas, rounding traps included."""
@@ -201,8 +199,7 @@ class Moments:
     @classmethod
     def zero(cls, classes: int) -> Moments:
         """Return the moments of no interval."""
-        n, mean_x, mean_z, mxx, mxz, mzz, high = np.zeros((7, classes))
-        return cls(n, mean_x, mean_z, mxx, mxz, mzz, np.full(classes, np.inf), high)
+        return cls(*np.zeros((6, classes)), low=np.full(classes, np.inf), high=np.zeros(classes))
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Moments:
         """Add intervals; rows with a value that is not finite are left out."""
@@ -272,12 +269,10 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
     actual, predicted = actual[use], predicted[use]
     with np.errstate(all="ignore"):
         stack = np.column_stack([np.ones(len(actual)), actual, predicted, actual**2, actual * predicted, predicted**2])
-        n, sx, sz, sxx, sxz, szz = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]
-        line = Sums(n, sx, sz, sxx, sxz, szz).lines()
+        line = Sums(*np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
     columns = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
-    slope, slope_stderr, intercept, intercept_stderr, r2 = (float(column[0]) for column in columns)
-    return Quality(len(actual), slope, slope_stderr, intercept, intercept_stderr, r2, mape)
+    return Quality(len(actual), *(float(column[0]) for column in columns), mape=mape)
 
 
 def _within(values: np.ndarray) -> bool:
