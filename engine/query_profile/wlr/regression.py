@@ -156,7 +156,8 @@ class Sums:
                     else:
                         np.multiply(one, other, out=stack[1:end, :classes])
                     sums[i] = np.add.reduce(stack[:end], axis=0)[:classes]
-        return Sums(*sums, rows=rows)
+        n, sx, sz, sxx, sxz, szz = sums
+        return Sums(n, sx, sz, sxx, sxz, szz, rows)
 
     def lines(self) -> Lines:
         """Fit the lines by the program's formulas, rounding traps included."""
@@ -199,7 +200,8 @@ class Moments:
     @classmethod
     def zero(cls, classes: int) -> Moments:
         """Return the moments of no interval."""
-        return cls(*np.zeros((6, classes)), low=np.full(classes, np.inf), high=np.zeros(classes))
+        n, mean_x, mean_z, mxx, mxz, mzz, high = np.zeros((7, classes))
+        return cls(n, mean_x, mean_z, mxx, mxz, mzz, np.full(classes, np.inf), high)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Moments:
         """Add intervals; rows with a value that is not finite are left out."""
@@ -272,7 +274,8 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
         line = Sums(*np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
     columns = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
-    return Quality(len(actual), *(float(column[0]) for column in columns), mape=mape)
+    slope, slope_stderr, intercept, intercept_stderr, r2 = (float(column[0]) for column in columns)
+    return Quality(len(actual), slope, slope_stderr, intercept, intercept_stderr, r2, mape)
 
 
 def _within(values: np.ndarray) -> bool:
