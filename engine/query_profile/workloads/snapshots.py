@@ -158,9 +158,7 @@ def _joined(one: Snapshot, two: Snapshot) -> Snapshot:
     rows = np.array([place.get(key, -1) for key in one.classes.tolist()])
 
     def filled(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-        if not len(theirs):
-            return mine
-        return np.where(np.isnan(mine) & (rows >= 0)[:, None], theirs[rows], mine)
+        return np.where(np.isnan(mine) & (rows >= 0)[:, None], theirs[rows], mine) if len(theirs) else mine
 
     values, counters = filled(one.values, two.values), filled(one.counters, two.counters)
     return _with_rows(replace(one, values=values, counters=counters), two)
