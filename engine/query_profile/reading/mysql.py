@@ -17,8 +17,18 @@ from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.query_profile.reading.collected_rows import STEM, Headed, Rows, SnapshotRows, class_key, counters, finite
-from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
+from engine.query_profile.reading.collected_rows import (
+    CARRIERS,
+    STEM,
+    Headed,
+    Rows,
+    SnapshotRows,
+    Statements,
+    class_key,
+    counters,
+    finite,
+    loaded,
+)
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
 PICO = 1e-6

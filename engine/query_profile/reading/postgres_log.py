@@ -19,9 +19,8 @@ from engine.core.reading import HEAD, Document, Log, Problem, Problems, Reading,
 from engine.core.tables import Table
 from engine.formats.delimited import records
 from engine.formats.timestamps import instant_ms
-from engine.query_profile.reading.collected_rows import Bad
+from engine.query_profile.reading.collected_rows import CARRIERS, Bad, Statements, loaded
 from engine.query_profile.reading.mysql import LONGEST, MOST_LINES, SlowLog
-from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
 from engine.query_profile.tables import INTERVALS_IN
 
 SYSTEM = "postgresql-log"

@@ -20,11 +20,10 @@ import polars as pl
 from engine.core import units
 from engine.core.view import FILE
 from engine.formats.sql_text import label
-from engine.query_profile.reading.statements import SECOND
+from engine.query_profile.reading.collected_rows import SECOND
 from engine.query_profile.tables import METRICS
 from engine.query_profile.workloads import resources
-from engine.query_profile.workloads.snapshots import NAMES, Snapshot
-from engine.query_profile.workloads.workload import MIXED, ClassInfo, Workload, unique_names
+from engine.query_profile.workloads.workload import MIXED, NAMES, ClassInfo, Snapshot, Workload, unique_names
 
 NOISE = 1e-9
 """Relative fall of a counter that counts as rounding (counters are printed from doubles)."""

@@ -25,8 +25,21 @@ from engine.query_profile.tables import SNAPSHOTS
 from engine.query_profile.wlr.regression import HUGE, TINY
 from engine.query_profile.workloads import deltas, resources
 from engine.query_profile.workloads.deltas import Interval, Statistics
-from engine.query_profile.workloads.snapshots import NOTE, Snapshot, fingerprint, in_time, taken, with_cpu
-from engine.query_profile.workloads.workload import ClassInfo, Origin, Workload, depth, folder, label, of_files
+from engine.query_profile.workloads.workload import (
+    NOTE,
+    ClassInfo,
+    Origin,
+    Snapshot,
+    Workload,
+    depth,
+    fingerprint,
+    folder,
+    in_time,
+    label,
+    of_files,
+    taken,
+    with_cpu,
+)
 
 SAME_CLASSES = 0.25
 """Share of common classes from which on two files belong to one server."""

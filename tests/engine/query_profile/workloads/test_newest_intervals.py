@@ -8,7 +8,7 @@ from engine.core.incremental import Memo, Partials
 from engine.core.view import Context, Inputs, Result
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.view import VIEW
-from engine.query_profile.workloads.snapshots import Snapshot
+from engine.query_profile.workloads.workload import Snapshot
 from tests.engine.query_profile.builders import capture, inputs, snapshot
 
 COUNT = 40
