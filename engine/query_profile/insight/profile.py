@@ -306,7 +306,7 @@ def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
     x = x if shown.all() else plausible(x[shown])
     with np.errstate(invalid="ignore", over="ignore"):
         total = x.sum(axis=0)
-        return np.asarray(total if (total < HUGE).all() else plausible(x).sum(axis=0))
+    return np.asarray(total if (total < HUGE).all() else plausible(x).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -392,15 +392,15 @@ def compare(
         fits = Fits(work, used, parameters.rules, FitOptions(draws=0), parameters.level, context)
         by_class = fits.by_class(parameters.method)
 
-    def side(mask: np.ndarray) -> _Side:
+    def side(mask: np.ndarray) -> dict[str, np.ndarray]:
         part = mask[either]
         best = next((part & good for good in (used, clear) if (part & good).any()), part)
         return _sums(work, best, by_class if (part & used).any() else None)
 
-    now, before = side(window), side(earlier)
     alone = whole.rows(earlier)
     fits_before = Fits(alone, alone.used, fits_now.rules, fits_now.options, fits_now.level, context)
-    return _comparison_table(work, now, before, (_errors(fits_now, parameters), _errors(fits_before, parameters)))
+    errors = _errors(fits_now, parameters), _errors(fits_before, parameters)
+    return _comparison_table(work, side(window), side(earlier), errors)
 
 
 Errors = tuple[np.ndarray, np.ndarray]
@@ -422,18 +422,9 @@ def _length(seconds: np.ndarray) -> float:
     return float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else float(max(len(seconds), 1))
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One window of a comparison, per second (or per interval): times, calls, latency and CPU per class (J,)."""
-
-    x: np.ndarray
-    calls: np.ndarray
-    latency: np.ndarray
-    y: np.ndarray
-
-
-def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> _Side:
-    """Sum the intervals ``pick`` (mask (T,)) by class; ``y_by_class`` (T, J): their CPU, or None."""
+def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Sum the intervals ``pick`` (mask (T,)) by class: x, calls and y per second (or per interval), latency_us per call (J,).
+    ``y_by_class`` (T, J): their CPU, or None."""
     length = _length(work.seconds[pick])
     unknown = np.full(len(work.classes), np.nan)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -441,26 +432,35 @@ def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> _S
         calls = work.calls[pick].sum(axis=0) if work.calls is not None else unknown
         latency = np.where(calls > 0, x / calls, np.nan)
     y = y_by_class[pick].sum(axis=0) / length if y_by_class is not None else unknown
-    return _Side(x / length, calls / length, latency, y)
+    return {"x": x / length, "calls": calls / length, "y": y, "latency": latency}
 
 
-def _comparison_table(work: Workload, now: _Side, before: _Side, errors: tuple[Errors, Errors]) -> pl.DataFrame:
+def _comparison_table(
+    work: Workload, now: dict[str, np.ndarray], before: dict[str, np.ndarray], errors: tuple[Errors, Errors]
+) -> pl.DataFrame:
     """Build the ``comparison`` table: classes of either window, the largest change of CPU (or else time) first.
 
     The windows' errors are independent: they add as squares.
     """
     (below, above), (before_below, before_above) = errors
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        change = now.y - before.y
+        change = now["y"] - before["y"]
         low, high = change - np.hypot(below, before_above), change + np.hypot(above, before_below)
-        factor = np.where(before.x > 0, now.x / before.x, np.nan)
-    status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
-    names = [info.name for info in work.classes]
-    columns: dict[str, Any] = {"class": names, "x_factor": factor, "status": status.tolist()}
-    for when, side in (("before", before), ("now", now)):
-        columns |= {f"x_{when}": side.x, f"calls_{when}": side.calls, f"y_{when}": side.y}
-        columns[f"latency_{when}_us"] = side.latency
-    columns |= {"y_change": change, "y_change_low": low, "y_change_high": high}
-    frame = COMPARISON.frame(columns).with_columns(NAN_TO_NULL).filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
+        factor = np.where(before["x"] > 0, now["x"] / before["x"], np.nan)
+    status = np.where((before["x"] > 0) & (now["x"] > 0), "both", np.where(now["x"] > 0, "new", "gone"))
+    columns: dict[str, Any] = {
+        "class": [info.name for info in work.classes],
+        "x_factor": factor,
+        "status": status.tolist(),
+        **{f"{name}_before": values for name, values in before.items()},
+        **{f"{name}_now": values for name, values in now.items()},
+        "latency_before_us": before["latency"],
+        "latency_now_us": now["latency"],
+        "y_change": change,
+        "y_change_low": low,
+        "y_change_high": high,
+    }
+    listed = {name: columns[name] for name in COMPARISON.schema}
+    frame = COMPARISON.frame(listed).with_columns(NAN_TO_NULL).filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
     size, time = pl.col("y_change").abs(), (pl.col("x_now") - pl.col("x_before")).abs()
     return frame.sort(size, time, "class", descending=[True, True, False], nulls_last=True, maintain_order=True)

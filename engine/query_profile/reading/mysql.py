@@ -21,6 +21,7 @@ from engine.query_profile.reading.collected_rows import (
     CARRIERS,
     STEM,
     Headed,
+    Known,
     Rows,
     SnapshotRows,
     Statements,
@@ -376,20 +377,18 @@ def _user(text: str) -> str | None:
     return (inside or shown).strip() if at else None
 
 
-class PtQueryDigest(Document):
+class PtQueryDigest(Known):
     """Classes with sums over one stretch of time (numbers are strings, times in seconds)."""
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"
     marks = ('"classes"', '"fingerprint"', '"query_count"')
+    known = re.compile(
+        rb'\A\s*+\{(?:(?=.*"classes")(?=.*"(?:checksum|fingerprint)")'
+        rb'|(?=.*"global")(?=.*"query_count")(?=.*"unique_query_count"))',
+        re.DOTALL,
+    )
     tables: tuple[Table, ...] = (INTERVALS_IN,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise JSON with classes that have fingerprints and checksums."""
-        return head.lstrip()[:1] == b"{" and (
-            (b'"classes"' in head and (b'"checksum"' in head or b'"fingerprint"' in head))
-            or (b'"global"' in head and b'"query_count"' in head and b'"unique_query_count"' in head)
-        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per class."""

@@ -362,11 +362,10 @@ class Detail:
         with np.errstate(all="ignore"):
             residual = np.where(actual > 0, (predicted - actual) / actual * 100, np.nan)
         finite = residual[np.isfinite(residual)]
+        counts, edges = np.zeros(1), np.array([0.0, 1.0])
         if len(finite):
             reach = max(float(np.quantile(np.abs(finite), 0.99)), 1e-6)
             counts, edges = np.histogram(np.clip(finite, -reach, reach), bins=31, range=(-reach, reach))
-        else:
-            counts, edges = np.zeros(1), np.array([0.0, 1.0])
         return Fit(
             at=at[use].tolist(),
             timed=timed,

@@ -45,9 +45,8 @@ def notes(profile: Profile) -> list[str]:
     work, trust = profile.work, profile.trust
     texts = _lost_calls(work)
     if not work.used.any():
-        if np.isfinite(work.y).any():
-            return [*texts, "no interval is free of doubt: nothing can be attributed"]
-        return [*texts, NO_CPU]
+        doubtful = "no interval is free of doubt: nothing can be attributed"
+        return [*texts, doubtful if np.isfinite(work.y).any() else NO_CPU]
     if profile.full:
         texts.append(_on_full(profile))
     if profile.method == "wlr":
@@ -76,10 +75,8 @@ def _lost_calls(work: Workload) -> list[str]:
     lost = [j for j, info in enumerate(work.classes) if info.query == CATCH_ALL]
     if not lost or work.calls is None or not work.calls.sum() > 0:
         return []
-    share = float(work.calls[:, lost].sum() / work.calls.sum())
-    return [
-        f"{share * 100:.1f}% of the calls found no room in the server's digest table: the classes stand for the others"
-    ]
+    share = f"{float(work.calls[:, lost].sum() / work.calls.sum()) * 100:.1f}%"
+    return [f"{share} of the calls found no room in the server's digest table: the classes stand for the others"]
 
 
 def _tied(profile: Profile) -> list[str]:
@@ -171,9 +168,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     work, trust, measured = profile.work, profile.trust, profile.measured
     count, rows = int(profile.used.sum()), len(profile.used)
     left = rows - count
-    items = []
-    levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}
-    level = "" if trust is UNTESTED else levels.get(trust.grade, "severe")
+    items: list[Headline] = []
     if profile.measurable and not profile.attributable:
         total, busy = f"{measured / 1e6:,.1f} s", f"{profile.utilisation * 100:.1f}% busy"
         items += [
@@ -186,9 +181,11 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f}%" if measured > 0 else "-"
         busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
-        over = f"{count} interval{'s' * (count != 1)}" + (
+        over = units.plural(count, "interval") + (
             f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else ""
         )
+        levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}
+        level = "" if trust is UNTESTED else levels.get(trust.grade, "severe")
         items += [
             Headline(resource, total, over, short=(resource, total)),
             Headline("attributed", explained, short=("attr.", explained)),
@@ -207,11 +204,13 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         ]
     left_out = f"{left} left out" if left else ""
     used = f"{count} of {rows}"
-    items.append(Headline("intervals", used, left_out, "low" if left else "", short=("intervals", used)))
-    if profile.attributable:
-        items.append(Headline("method", "counted by the server" if profile.counts else profile.method))
-    items.append(Headline("source", work.label))
-    return tuple(items)
+    method = Headline("method", "counted by the server" if profile.counts else profile.method)
+    return (
+        *items,
+        Headline("intervals", used, left_out, "low" if left else "", short=("intervals", used)),
+        *[method] * profile.attributable,
+        Headline("source", work.label),
+    )
 
 
 def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:

@@ -236,7 +236,5 @@ def ranges(frame: pl.DataFrame, names: list[str], draws: np.ndarray, level: floa
 
 def _bounded(frame: pl.DataFrame, measured: float) -> pl.DataFrame:
     """Cap sums of upper interval ends at the measured use (or the attributed one, if larger)."""
-    if not math.isfinite(measured):
-        return frame
-    most = pl.max_horizontal("y_total", pl.lit(measured))
+    most = pl.max_horizontal("y_total", pl.lit(measured if math.isfinite(measured) else math.inf))
     return frame.with_columns(pl.when(pl.col("y_high") > most).then(most).otherwise(pl.col("y_high")).alias("y_high"))

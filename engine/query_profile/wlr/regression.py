@@ -326,12 +326,8 @@ def _moments(x: np.ndarray, y: np.ndarray) -> Moments:
 
 def go_float(value: float, width: int, digits: int) -> str:
     """Format ``value`` like Go's ``%{width}.{digits}g``."""
-    if math.isnan(value):
-        text = "NaN"
-    elif math.isinf(value):
-        text = "+Inf" if value > 0 else "-Inf"
-    else:
-        text = f"{value:.{digits}g}"
+    endless = "+Inf" if value > 0 else "-Inf"
+    text = "NaN" if math.isnan(value) else endless if math.isinf(value) else f"{value:.{digits}g}"
     return text.rjust(width)
 
 
@@ -351,14 +347,18 @@ def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarr
 
     ``lines``: of the classes ``names``; ``actual``, ``predicted``: (rows,); ``score``: the final line.
     """
-    out = ["PREDICT actual predicted"]
     use = actual != 0
-    out += [
-        f"PREDICT {go_float(a, 0, 5)} {go_float(p, 0, 5)}"
-        for a, p in zip(actual[use].tolist(), predicted[use].tolist(), strict=True)
+    out = [
+        "PREDICT actual predicted",
+        *(
+            f"PREDICT {go_float(a, 0, 5)} {go_float(p, 0, 5)}"
+            for a, p in zip(actual[use].tolist(), predicted[use].tolist(), strict=True)
+        ),
+        "",
+        "================== RESULTS: VARIABLES ====================",
+        "",
+        "variable             count  R^2     slope  (t-stat) intercept  (t-stat)",
     ]
-    out += ["", "================== RESULTS: VARIABLES ====================", ""]
-    out.append("variable             count  R^2     slope  (t-stat) intercept  (t-stat)")
     for i in sorted((i for i in range(len(names)) if lines.n[i] > 0), key=lambda i: names[i]):
         slope, intercept = float(lines.slope[i]), float(lines.intercept[i])
         out.append(
@@ -366,11 +366,10 @@ def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarr
             f"{go_float(_ratio(float(lines.slope_stderr[i]), slope), 9, 3)} {go_float(intercept, 9, 3)} "
             f"{go_float(abs(_ratio(float(lines.intercept_stderr[i]), intercept)), 9, 3)}"
         )
-    out += ["", "================= RESULTS: ACTUAL-VS-PRED ==================="]
-    out.append(
+    last = (
         f"Slope: {go_float(score.slope, 0, 2)} T-stat: {go_float(_ratio(score.slope_stderr, score.slope), 0, 2)} "
         f"Intercept: {go_float(score.intercept, 0, 2)} "
         f"T-stat: {go_float(abs(_ratio(score.intercept_stderr, score.intercept)), 0, 2)} "
         f"R^2 {go_float(score.r2, 0, 2)} MAPE: {go_float(score.mape, 0, 2)}"
     )
-    return "\n".join(out) + "\n"
+    return "\n".join([*out, "", "================= RESULTS: ACTUAL-VS-PRED ===================", last, ""])
