@@ -387,24 +387,19 @@ def find_lag(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np
         fitted = a @ nonnegative.solve(a.T @ a + ridge, a.T @ (target * root), cost)
         return float(((target * root - fitted) ** 2).sum())
 
-    errors = {0.0: squared_error(0.0, columns)}
-    for sign in (1.0, -1.0):
-        other = shifted(columns, sign)
-        for part in np.arange(STEP, FARTHEST + STEP / 2, STEP):
-            errors[sign * part] = squared_error(sign * part, other)
-    before = errors[0.0]
-    least, share = min((error, share) for share, error in errors.items())
+    earlier, later = shifted(columns, 1.0), shifted(columns, -1.0)
+    steps = np.arange(STEP, FARTHEST + STEP / 2, STEP)
+    shares = np.r_[-steps[::-1], 0.0, steps]
+    errors = [squared_error(share, earlier if share > 0 else later) for share in shares]
+    before, best = errors[len(steps)], int(np.argmin(errors))
+    least, share = errors[best], shares[best]
     if before <= 0 or least <= 0:
         return NO_LAG
     gain = 1 - least / before
-    clear = gain >= LAG_SHARE and rows * np.log(before / least) >= LAG_GAIN
-    return Lag(float(_lowest(share, errors)), gain) if clear else NO_LAG
-
-
-def _lowest(share: float, errors: dict[float, float]) -> float:
-    """Return the lowest point of the parabola through the best lag ``share`` and its neighbours."""
-    left, right = (next((v for k, v in errors.items() if abs(k - share - d) < 1e-9), None) for d in (-STEP, STEP))
-    if left is None or right is None:
-        return share
-    bend = left - 2 * errors[share] + right
-    return float(share + 0.5 * STEP * (left - right) / bend) if bend > 0 else share
+    if not (gain >= LAG_SHARE and rows * np.log(before / least) >= LAG_GAIN):
+        return NO_LAG
+    # the lowest point of the parabola through the best lag and its neighbours
+    left, right = (errors[i] if 0 <= i < len(errors) else least for i in (best - 1, best + 1))
+    bend = left - 2 * least + right
+    inside = 0 < best < len(errors) - 1 and bend > 0
+    return Lag(float(share + 0.5 * STEP * (left - right) / bend) if inside else float(share), gain)

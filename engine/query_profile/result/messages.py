@@ -181,7 +181,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f}%" if measured > 0 else "-"
         busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
-        over = units.plural(count, "interval") + (
+        over = f"{count} interval{'s' * (count != 1)}" + (
             f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else ""
         )
         levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}

@@ -164,11 +164,10 @@ def _unproven(
     """Return the rows of ``after`` whose class is new, but may have been evicted earlier."""
     if was.evictions is not None and now.evictions is not None:
         evicted = now.evictions != was.evictions
-    if not evicted:  # an eviction removes several classes at once: some would be missing
-        return np.zeros(0, np.int64)
     since = after.since_ms[new]
     begun = (since >= 0) & (before.at_ms is not None) & (since >= (before.at_ms or 0) - 1000)
-    return np.asarray(np.flatnonzero(new)[~begun])
+    # an eviction removes several classes at once: some would be missing
+    return np.asarray(np.flatnonzero(new)[~begun & evicted])
 
 
 def _unmatched_time(

@@ -173,17 +173,16 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
             used = np.r_[0.0, np.cumsum(amount)]
             fell = np.r_[False, (np.diff(at) / 1000 > width * GAP + 0.001)]
         named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
-    if "user_us" in named and "system_us" in named:
-        user, system = named["user_us"], named["system_us"]
-        if np.array_equal(user.at_ms, system.at_ms):
-            named[CPU] = replace(
-                user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
-                mixed=user.mixed or system.mixed,
-            )  # fmt: skip
+    user, system = named.get("user_us"), named.get("system_us")
+    if user and system and np.array_equal(user.at_ms, system.at_ms):
+        named[CPU] = replace(
+            user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
+            mixed=user.mixed or system.mixed,
+        )  # fmt: skip
     elif (
-        "user_us" in named and CPU not in named and one.source != CGROUP
-    ):  # a group's files tell both, or one of them is missing
-        named[CPU] = replace(named["user_us"], name=CPU)
+        user and not system and CPU not in named and one.source != CGROUP
+    ):  # a group's files tell both, or one is missing
+        named[CPU] = replace(user, name=CPU)
     return list(named.values())
 
 
@@ -275,9 +274,9 @@ def with_resource(
     named = [s for s in near if s.name == y_name]
     aligned = [(s, *use_between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
     most = max((int(np.isfinite(y).sum()) for _, y, _ in aligned), default=0)
+    if most == 0 and y_name in work.metrics and (target or work.metrics[y_name].any()):
+        return work.with_y(work.metrics[y_name].sum(axis=1), y_name, OWN)
     if most == 0:
-        if y_name in work.metrics and (target or work.metrics[y_name].any()):
-            return work.with_y(work.metrics[y_name].sum(axis=1), y_name, OWN)
         problems.extend(_why_not(work, target, series, near, named))
         return work
     good = [item for item in aligned if int(np.isfinite(item[1]).sum()) >= ENOUGH * most]
@@ -339,15 +338,13 @@ def _why_not(
     work: Workload, target: str, series: Sequence[Series], near: Sequence[Series], named: Sequence[Series]
 ) -> list[Problem]:
     """Explain why no series gives ``work`` its resource."""
-    if not named:
-        if target and near:
-            names = ", ".join(sorted({s.name for s in near} | work.metrics.keys()))
-            return [Problem.at(work.label, "missing-target", f"no series {target!r}; there are {names}")]
-        if series and not near:
-            reason = f"the CPU series that were found ({series[0].label}, …) lie nearer to another source"
-            return [Problem.at(work.label, "no-cpu", reason)]
-        return []
-    if not len(work.y) or work.start_ms.min() < 0:
+    if not named and target and near:
+        names = ", ".join(sorted({s.name for s in near} | work.metrics.keys()))
+        return [Problem.at(work.label, "missing-target", f"no series {target!r}; there are {names}")]
+    if not named and series and not near:
+        reason = f"the CPU series that were found ({series[0].label}, …) lie nearer to another source"
+        return [Problem.at(work.label, "no-cpu", reason)]
+    if not named or not len(work.y) or work.start_ms.min() < 0:
         return []
     first, last = int(work.start_ms.min()), int(work.end_ms.max())
     begin, end = min(int(s.at_ms[0]) for s in named), max(int(s.at_ms[-1]) for s in named)

@@ -115,13 +115,13 @@ def _alike(files: list[File], targets: set[str]) -> list[list[File]]:
     groups: list[tuple[set[str], list[File]]] = []
     for file in files:
         names = set(file.matrix.names) - targets
-        for group_names, group in groups:
-            if len(names & group_names) >= SAME_CLASSES * min(len(names), len(group_names)):
-                group_names |= names
-                group.append(file)
-                break
-        else:
-            groups.append((names, [file]))
+        alike = (g for g in groups if len(names & g[0]) >= SAME_CLASSES * min(len(names), len(g[0])))
+        group = next(alike, None)
+        if group is None:
+            group = (set(), [])
+            groups.append(group)
+        group[0].update(names)
+        group[1].append(file)
     return [group for _, group in groups]
 
 
@@ -358,9 +358,8 @@ def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo
     """Group snapshots by server. Different file names mean different servers, unless each file holds one snapshot: then the
     name stands for its time."""
     groups: dict[Server, list[Snapshot]] = {}
-    for number, snapshots in by_file.items():
-        for snapshot in snapshots:
-            groups.setdefault((snapshot.system, folder(files[number]), snapshot.series), []).append(snapshot)
+    for number, snapshot in ((number, one) for number, snapshots in by_file.items() for one in snapshots):
+        groups.setdefault((snapshot.system, folder(files[number]), snapshot.series), []).append(snapshot)
     servers: dict[Server, list[Snapshot]] = {}
     loose: dict[tuple[str, str], dict[tuple[bool, ...], list[str]]] = {}
     for (system, place, series), run in groups.items():
@@ -388,12 +387,10 @@ def _nearest_counted(counted: Mapping[Server, list[Snapshot]], server: Server) -
     """Return the snapshots of pg_stat_kcache of the same host if they name it, else those of the nearest folder; empty if
     several are equally near."""
     _, place, host = server
-    same = [run for (_, _, other), run in counted.items() if other == host and not host.startswith(STEM)]
-    if same:
-        return [one for run in same for one in run]
+    same = [one for (_, _, other), run in counted.items() if other == host for one in run]
     deepest = max((depth(folder, place) for _, folder, _ in counted), default=0)
     nearest = [run for (_, folder, _), run in counted.items() if depth(folder, place) == deepest]
-    return nearest[0] if len(nearest) == 1 else []
+    return same if same and not host.startswith(STEM) else nearest[0] if len(nearest) == 1 else []
 
 
 def _in_order(run: list[Snapshot]) -> list[Snapshot]:
@@ -406,12 +403,13 @@ def _in_order(run: list[Snapshot]) -> list[Snapshot]:
 def _statistics(inputs: Inputs) -> dict[str, list[tuple[int, Statistics]]]:
     """Return the rows of ``snapshot_info`` (moment, statistics) by folder, in order of time."""
     frame = inputs.table("snapshot_info")
+    rows = frame.select(of_files(frame, inputs.files, folder), "at_ms", "dealloc", "reset_ms").sort(
+        "at_ms", maintain_order=True
+    )
     by_folder: dict[str, list[tuple[int, Statistics]]] = {}
-    for place, row in zip(
-        of_files(frame, inputs.files, folder), frame.select("at_ms", "dealloc", "reset_ms").rows(), strict=True
-    ):
-        by_folder.setdefault(place, []).append((row[0], Statistics(*row[1:])))
-    return {place: sorted(rows, key=lambda row: row[0]) for place, rows in by_folder.items()}
+    for place, at_ms, *told in rows.rows():
+        by_folder.setdefault(place, []).append((at_ms, Statistics(*told)))
+    return by_folder
 
 
 def _nearest(by_folder: dict[str, list[tuple[int, Statistics]]], place: str) -> Callable[[int | None], Statistics]:
