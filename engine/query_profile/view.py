@@ -90,9 +90,8 @@ def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Contex
         context.progress(0.1, "joining snapshots")
         sources = find_sources(inputs, target, context, without, most)
         untaught = any(problem.kind == "missing-target" for problem in sources.problems)
-        if sources.workloads or untaught or not without[0]:
-            return sources
-        return find_sources(inputs, target, context, most=most)
+        told = sources.workloads or untaught or not without[0]
+        return sources if told else find_sources(inputs, target, context, most=most)
 
     return context.memo.value("sources", (inputs.version, target, without, most), find)
 

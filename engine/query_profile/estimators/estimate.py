@@ -10,6 +10,7 @@ down-weighted (Huber). See docs/models/query-profile.md, "The default estimator"
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,10 +117,9 @@ def fit_times(
         row = huber(white, limit)
     assert cost is not None
     tau = math.sqrt(sigma2 / lam) if lam > 0 else 0.0
-    try:
+    unsigned = cost
+    with suppress(np.linalg.LinAlgError):
         unsigned = np.linalg.solve(gram, right)
-    except np.linalg.LinAlgError:
-        unsigned = cost
     predictive = (1 - UNSIGNED) * cost + UNSIGNED * unsigned
     predictive_by_class = np.zeros(design.classes)
     predictive_by_class[design.owner[own]] = predictive[:size] / top
@@ -309,9 +309,9 @@ def fit(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndar
     """
     if len(y) < FEWEST or not (x > 0).any():
         return global_ratio(np.maximum(x, 0.0), y)
-    if calls is not None and (calls > 0).any():
-        return fit_times_and_calls(x, calls, y, seconds, options)
-    return fit_times(x, y, seconds, options)
+    if calls is None or not (calls > 0).any():
+        return fit_times(x, y, seconds, options)
+    return fit_times_and_calls(x, calls, y, seconds, options)
 
 
 def fit_times_and_calls(

@@ -149,13 +149,11 @@ class Fits:
 
     def lines(self, rules: str) -> tuple[Lines, int]:
         """Return WLR's lines under ``rules`` and the number of rows they were fitted on."""
-        return self.results.state(f"lines {rules}", lambda: self._fit_lines(rules))
-
-    def _fit_lines(self, rules: str) -> tuple[Lines, int]:
         # VividCortex' program takes every row of a table, also values that are not finite
         source = self.work if rules == "upstream" and self.work.is_table else self
-        batch = (Moments if rules == "safe" else Sums).zero(self.x.shape[1]).add(source.x, source.y)
-        return batch.lines(), batch.rows
+        empty = (Moments if rules == "safe" else Sums).zero(self.x.shape[1])
+        batch = self.results.state(f"sums {rules}", lambda: empty.add(source.x, source.y))
+        return self.results.state(f"lines {rules}", batch.lines), batch.rows
 
     def no_spread(self) -> np.ndarray:
         """Mark the classes (J,) whose times are all equal."""
@@ -241,15 +239,11 @@ class Fits:
 
     def total(self, method: str) -> np.ndarray:
         """Return the CPU per class (J,) over the used intervals."""
-        if method == "default":
-            return self.attribution.total
-        if method == "wlr":
-            return self.lines(self.rules)[0].contributions()
+        if method in ("default", "wlr"):
+            return self.attribution.total if method == "default" else self.lines(self.rules)[0].contributions()
         costs = self.costs(method)
         total = np.maximum(self.x, 0).sum(axis=0) * costs.time
-        if self.calls is not None:
-            total = total + np.maximum(self.calls, 0).sum(axis=0) * costs.call
-        return np.asarray(total)
+        return np.asarray(total if self.calls is None else total + np.maximum(self.calls, 0).sum(axis=0) * costs.call)
 
     def by_class(self, method: str) -> np.ndarray:
         """Return the CPU of each class in each interval (T, J), including doubtful ones; sums over the used intervals equal
@@ -267,16 +261,12 @@ class Fits:
             time = np.asarray(x[rows] * costs.time)
             return time if calls is None else time + calls[rows] * costs.call
 
-        if method != "default":
-            table = worth(slice(None), self.costs(method))
-        else:
-            fitted = self.attribution
-            table = worth(slice(None), fitted)
-            if fitted.changed and len(fitted.parts) == 2:
-                # each side of a change of costs has its own
-                turn = int(np.flatnonzero(self.used)[fitted.change_point.row])
-                sides = zip((slice(turn), slice(turn, None)), fitted.parts, strict=True)
-                table = np.vstack([worth(side, self._costs_of_classes(costs)) for side, costs in sides])
+        table = worth(slice(None), self.attribution if method == "default" else self.costs(method))
+        if method == "default" and self.attribution.changed and len(self.attribution.parts) == 2:
+            # each side of a change of costs has its own
+            turn = int(np.flatnonzero(self.used)[self.attribution.change_point.row])
+            sides = zip((slice(turn), slice(turn, None)), self.attribution.parts, strict=True)
+            table = np.vstack([worth(side, self._costs_of_classes(costs)) for side, costs in sides])
         # keep totals that were scaled to the measured use
         sums = table[self.used].sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -285,10 +275,8 @@ class Fits:
 
     def background(self, method: str) -> float:
         """Return the CPU over all used intervals that the method gives to no class."""
-        if method == "default":
-            return self.attribution.background
-        if method in ("wlr", "ratio"):
-            return 0.0
+        if method in ("default", "wlr", "ratio"):
+            return self.attribution.background if method == "default" else 0.0
         length = design.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
         return self.costs(method).background * float(length.sum())
 

@@ -81,10 +81,8 @@ def attached(
     if work.calls is not None and parameters.method in ("default", "nnls"):
         reason = "the table has times only: what calls cost beside them is left out of its predictions"
         problems.append(Problem.at(name, "no-calls", reason))
-    if target in names:
-        y = values[:, names.index(target)].copy()
-    else:
-        y = np.full(len(values), np.nan)
+    y = values[:, names.index(target)].copy() if target in names else np.full(len(values), np.nan)
+    if target not in names:
         problems.append(Problem.at(name, "missing-target", f"no column {target!r}: nothing to compare with", line=1))
     return Rows(x, None, y, np.full(len(values), np.nan), measured=target in names), problems
 

@@ -144,7 +144,7 @@ def finite(text: Any) -> float:
         value = float(text)
     except (OverflowError, ValueError):  # a whole number of hundreds of digits, or other text
         value = math.inf
-    if not math.isfinite(value) or abs(value) > LARGEST:
+    if not abs(value) <= LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")
     return value
 
@@ -299,9 +299,8 @@ class SnapshotRows(Rows):
     def _is_twin(self, place: tuple[str, str], query: str) -> bool:
         """Whether a row whose key was seen belongs to the same snapshot as the first one: the server lists a class twice, or
         hides whose row it is. Where rows have one moment only one like the very first begins another snapshot."""
-        if query == HIDDEN or place == self._last or self._named_ms is not None:
-            return True
-        return self.timed is not None and place != self._first
+        alone = query == HIDDEN or place == self._last or self._named_ms is not None
+        return alone or (self.timed is not None and place != self._first)
 
     def reading(self, moment: int | None = None) -> Reading:
         """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""

@@ -43,10 +43,9 @@ class CumulativeCsv(HostKind):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a time column first, and microsecond columns."""
-        fields = header_fields(head)
-        if not fields or fields[0] not in TIME_COLUMNS or "calls" in fields or "dealloc" in fields:
-            return False
-        return "user_us" in fields or any(field.endswith("_us") for field in fields[1:])
+        first, *fields = header_fields(head) or [""]
+        counted = any(field.endswith("_us") for field in fields)
+        return first in TIME_COLUMNS and counted and not {"calls", "dealloc"} & {*fields}
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every microsecond column as a cumulative series."""
@@ -85,9 +84,7 @@ class ProcStat(HostKind):
         lines = decode(data).split("\n")
         rows.cores = float(sum(1 for line in lines if re.match(r"cpu\d+ ", line))) or None
         at_ms = name_instant_ms(source.name) or source.mtime_ms
-        for number, line in enumerate(lines, 1):
-            if not line.startswith("cpu "):
-                continue
+        for number, line in [(n, line) for n, line in enumerate(lines, 1) if line.startswith("cpu ")][:1]:
             with rows.attempt(number, words="{}; the file is left out"):
                 ticks = [finite(field) for field in line.split()[1:]]
                 if len(ticks) < 4 or min(ticks) < 0:
@@ -95,7 +92,6 @@ class ProcStat(HostKind):
                 user, nice, system, idle, iowait, irq, soft, steal = [*ticks, 0.0, 0.0, 0.0, 0.0][:8]
                 states = (user + nice, system + irq + soft, iowait, idle, steal)
                 rows.states(at_ms, [value * TICK_US for value in states])
-            break
         return rows.reading()
 
 
