@@ -124,7 +124,7 @@ class Cluster:
         """Whether the load of some brokers is unknown; sizes are known where only rates are missing."""
         return any(resource != "DISK" or why != NO_RATES for why in self.lacking.values())
 
-    @property
+    @cached_property
     def missing(self) -> str:
         """What is needed to judge loads and is not known, in words; empty if nothing is."""
         alive = self.topology.alive

@@ -17,11 +17,11 @@ from engine.broker_load.plan.limits import GOALS, HARD, PLACE, TOPIC
 from engine.broker_load.plan.search import EPSILON, Search
 from engine.broker_load.plan.survive import Relief, Reordered, cells
 
-MOST_LOOKED_AT, EACH = 8_000_000, 200
+MOST_LOOKED_AT, EACH = 12_000_000, 200
 """Most pairs of a candidate and an event that are looked at, some seconds; and as many for each pair of partitions: where there
 are few, everything is soon tried."""
 ATTEMPT = 4_000
-"""Pairs that take as long as one attempt."""
+"""Pairs that take as long as one attempt, or as the start of one evaluation."""
 ROUNDS = 12
 """Most times in a row that weights are raised and nothing better is found."""
 TRIES = 6
@@ -180,6 +180,7 @@ class Balance:
 
     def _judged(self, offer: Reordered) -> tuple[Floats, Floats]:
         """Return by how much each offer [M] lowers the sum, and the change [16, M] of each goal."""
+        self.search.looked_at += ATTEMPT
         gain = -self.weight[-1] * self.relief.change_of(offer)
         if offer.made is None:
             return gain, np.zeros((GOALS, 1))

@@ -102,7 +102,9 @@ def _tables(
     ids = topology.ids
 
     def lists(each: list[list[int]]) -> pl.Series:
-        return pl.Series([ids[np.array(one, np.int64)].tolist() for one in each], dtype=pl.List(pl.Int32))
+        place, flat = np.repeat(np.arange(len(each)), [len(one) for one in each]), list(itertools.chain(*each))
+        listed = pl.DataFrame({"place": place, "id": ids[np.array(flat, np.int64)]})
+        return listed.group_by("place", maintain_order=True).agg("id")["id"].cast(pl.List(pl.Int32))
 
     def id_of(index: int) -> int | None:
         return int(ids[index]) if index >= 0 else None
@@ -275,7 +277,10 @@ def _cost(made: Plan, steps: list[Step], more: str) -> str:
 
 
 def _singular(words: str) -> str:
-    return ", ".join(f"{verb}s {rest}" for verb, _, rest in (part.partition(" ") for part in words.split(", ")))
+    return ", ".join(
+        f"{verb}{'es' if verb == 'do' else 's'} {rest}"
+        for verb, _, rest in (part.partition(" ") for part in words.split(", "))
+    )
 
 
 def _survived(made: Plan, now: Standing) -> str:
@@ -353,7 +358,8 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
         for note, holds in (
             (f"not planned for: {', '.join(unsure)} ({problem.cluster.missing or 'undecided'})", unsure),
             (
-                "sizes are unknown: the plan saves moves; kafka-log-dirs or scrapes of the log size give them",
+                "the plan saves moves, not MB: "
+                + problem.cluster.unknown.get("DISK", "kafka-log-dirs or scrapes of the log size give the sizes"),
                 not problem.sized,
             ),
             (f"{plural(made.left_out, 'step')} left out: each would make a hard goal worse", made.left_out),

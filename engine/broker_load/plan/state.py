@@ -243,17 +243,17 @@ class State:
         """Return what every event would do to the survivors."""
         problem = self.problem
         up = problem.alive & ~problem.events & problem.counted[:, None]
-        share = np.full((4, *up.shape), -np.inf)
+        over, most = np.zeros(up.shape), np.full(up.shape, -np.inf)
         for row in (CPU, NW_IN, NW_OUT, DISK):
             load, room = self.sums[row], problem.room[row]
             if row in CARRIED:
                 load = load + self.gained[0 if row == CPU else 1]
+            share = load / room
             if problem.machine is not None and row != DISK:
-                own = load / room
                 load, room = (limits.by_host(problem, np.where(up, value, 0.0)) for value in (load, room))
-                share[row] = np.maximum(load / room, own) if row == CPU else load / room
-            else:
-                share[row] = load / room
-        beyond = np.where(up & ~np.isnan(share), share - problem.thresholds[:, None, None], -np.inf)
-        over = np.minimum(np.maximum(beyond, 0.0).sum(axis=0), 1e6)  # infinite where a broker has no capacity
-        return Survival(over, -np.where(np.isfinite(beyond), beyond, -np.inf).max(axis=0), self.leaderless.copy())
+                share = np.maximum(load / room, share) if row == CPU else load / room
+            beyond = share - problem.thresholds[row]
+            over += np.fmax(beyond, 0.0)
+            most = np.maximum(most, np.where(np.isfinite(beyond), beyond, -np.inf))
+        over = np.minimum(np.where(up, over, 0.0), 1e6)  # infinite where a broker has no capacity
+        return Survival(over, np.where(up, -most, np.inf), self.leaderless.copy())

@@ -131,6 +131,7 @@ def test_batches_put_together_are_the_plan(tmp_path: Path) -> None:
     [
         ((("plan", "drain:77"),), "broker 77 is not in the cluster"),
         ((("plan", "drain:1,2,3,4"),), "all living brokers would be drained"),
+        ((("plan", "drain:1,3"),), "2 replicas per partition need more brokers or racks than the drain leaves"),
         ((("plan", "add:1"),), "broker 1 is in the cluster already"),
         ((("plan", "tidy"),), "'tidy' is not mend, survive"),
         ((("plan", "drain:x"),), "'x' is no broker id"),
@@ -140,7 +141,7 @@ def test_batches_put_together_are_the_plan(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_asked_wrongly_is_named_and_the_rest_stays(tmp_path: Path, options: Any, words: str) -> None:
-    result = compute(made(tmp_path, 4, 2, 6, 1), ("min-samples", "1"), *options)
+    result = compute(made(tmp_path, 4, 2, 6, 5), ("min-samples", "1"), *options)
     assert any(problem.kind == "bad-option" and words in problem.reason for problem in result.problems)
     assert "plan_steps" not in result.tables
     assert result.tables["brokers"].height == 4
