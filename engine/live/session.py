@@ -364,11 +364,10 @@ class Session:
                 last_scan_took_ms=old.last_scan_took_ms,
             )
             self._counted = True
-        cached = self._cache.restored if self._cache is not None else 0
         return dataclasses.replace(
             old,
             roots=self._watcher.modes(),
-            cached=cached,
+            cached=self._cache.restored if self._cache is not None else 0,
             pending=len(self._visits.waiting),
             reading=len(self._visits.guard),
         )

@@ -237,8 +237,9 @@ class Store:
     def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int], *, provisional: bool = False) -> None:
         """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
         self.flush()
-        chunks = self._loose if provisional else self._firm
-        self._add(chunks[name], Chunk(frame.select(self._empty[name].columns), files))
+        self._add(
+            (self._loose if provisional else self._firm)[name], Chunk(frame.select(self._empty[name].columns), files)
+        )
         self._put_away()
 
     def fits(self, schemas: Iterable[tuple[str, pl.Schema]]) -> bool:
@@ -299,8 +300,9 @@ class Store:
                             self._add_parts(chunks[name], table, some, failed)
                             continue
                         whole = list(some)
-                        frame = _frame(table, whole, failed)
-                        self._add(chunks[name], Chunk(frame, frozenset(file for file, _ in whole)))
+                        self._add(
+                            chunks[name], Chunk(_frame(table, whole, failed), frozenset(file for file, _ in whole))
+                        )
             if failed:
                 self.forget(failed)
                 self.flush()
@@ -460,8 +462,7 @@ def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
         frame = pl.concat([table.frame(rows) for rows in parts], rechunk=True)
     if frame.height != sum(heights):
         raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
-    files = np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights)
-    return frame.hstack([pl.Series(FILE, files)])
+    return frame.hstack([pl.Series(FILE, np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights))])
 
 
 def _columns(table: Table, parts: list[Any], heights: list[int]) -> pl.DataFrame:

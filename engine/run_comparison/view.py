@@ -124,8 +124,9 @@ class RunComparison:
                         "and artifacts/PodStartupLatency_* of runs that finished with SUCCESS)"
                     )
             return benchmark_comparison(pool, measurements, parameters, memo)
-        by_run = parameters.sample == "run"
-        pooled = pool_by_unit(measurements, sides.left, sides.right, parameters.min_count, by_run, memo)
+        pooled = pool_by_unit(
+            measurements, sides.left, sides.right, parameters.min_count, parameters.sample == "run", memo
+        )
         for word, samples in (("left", pooled.samples.left), ("right", pooled.samples.right)):
             if not samples.sizes.any():
                 raise NoInput(f"no metrics on the {word} side")

@@ -38,8 +38,7 @@ def title_of(row: Mapping[str, Any]) -> str:
     if kind in VERB_IS_QUANTITY:
         quantity, work = row["verb"], part
     what = " ".join(word for word in (quantity, "" if bucket == "value" else bucket) if word)
-    scope = "" if row["scope"] == "resource" else row["scope"]
-    subject = " ".join(word for word in (*work.split(" "), scope) if word)
+    subject = " ".join(word for word in (*work.split(" "), "" if row["scope"] == "resource" else row["scope"]) if word)
     where = ", ".join(word for word in (row["test"] if row["test"] != kind else "", labels) if word)
     text = f"{what} of {subject}" if what and subject else what or subject or "value"
     return f"{text} ({where})" if where else text

@@ -282,8 +282,7 @@ class Scanner:
         """Compare one directory with its last listing. Raises OSError if it cannot be read."""
         folder = self.folders.get(path)
         if folder is None or folder.identity != identity:
-            before = folder.files if folder is not None else {}
-            folder = Folder(path, root, identity, dict(before))
+            folder = Folder(path, root, identity, dict(folder.files if folder is not None else {}))
         folder.root = root
         files = folder.files
         present: list[str] = []

@@ -202,8 +202,7 @@ class Watcher:
 
     def run(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
         """Block until ``stop``. Errors are logged and survived."""
-        waker = threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True)
-        waker.start()
+        threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True).start()
         took = full_at = calm_at = 0.0
         idle_at = float("inf")
         errors = 0
@@ -352,8 +351,7 @@ def parse(mountinfo: str) -> list[tuple[str, str]]:
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")
         if dash and len(fields) >= 5:
-            point = _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
-            points.append((point, right.split(" ")[0]))
+            points.append((_ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4]), right.split(" ")[0]))
     return points
 
 

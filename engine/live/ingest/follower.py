@@ -64,8 +64,7 @@ class CompressedTwins:
         if not content.packing:
             return False
         head: bytes | None = None
-        others = sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path)
-        for other in others:
+        for other in sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path):
             if other.is_copy or (other.packing and other.path > file.path):
                 continue
             if head is None:
@@ -79,8 +78,7 @@ class CompressedTwins:
         limit = self.settings.max_unpacked_mb << 20
         try:
             with Content(other.path, max_unpacked=limit, max_document=limit, open_file=self._open) as beside:
-                front = beside.head()[: len(head)]
-                if front != head:
+                if beside.head()[: len(head)] != head:
                     return False
                 length, tail = self._unpacked_size(file, content)
                 if not beside.packing:
@@ -296,8 +294,7 @@ class Follower:
             if reader.kind.append and reader.consumed and not content.packing:
                 begin = 0 if self._logs.rewritten(reader, content, seen.verify) else reader.consumed
             try:
-                unpacks = getattr(reader.kind, "unpacks", False)
-                if not reader.retained and (unpacks or content.exceeds(begin, at_most)):
+                if not reader.retained and (getattr(reader.kind, "unpacks", False) or content.exceeds(begin, at_most)):
                     return True
             except TooBig:
                 return False  # which costs nothing to find out again

@@ -151,8 +151,7 @@ def _outcomes(
         front = read(0, FRONT, None)[1]
         pieces = range(front.consumed, begin, FRONT)
         file.seek(front.consumed)
-        lines = sum(file.read(min(FRONT, begin - piece)).count(b"\n") for piece in pieces)
-        state = kind.foresee(front.state, lines)
+        state = kind.foresee(front.state, sum(file.read(min(FRONT, begin - piece)).count(b"\n") for piece in pieces))
     while at < status.st_size:
         data, reading = read(at, file_content.BLOCK if kind.append else status.st_size, state)
         yield (path, *_identity(status), kind.id, at, len(data)), state, reading

@@ -154,9 +154,9 @@ class Registry:
         size = old.size if old is not None else 0
         if content is not None and not (reader.stale and old is not None and not reader.kind.append):
             mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
-        kind = reader.kind.id
         self.inform(
-            reader, FileInfo(reader.id, file.shown, file.label, kind, mtime_ms, size, reader.version, reader.stale)
+            reader,
+            FileInfo(reader.id, file.shown, file.label, reader.kind.id, mtime_ms, size, reader.version, reader.stale),
         )
 
     def inform(self, reader: ReaderState, info: FileInfo | None) -> None:

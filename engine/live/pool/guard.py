@@ -137,8 +137,7 @@ class Guard:
         except Exception as error:  # what it was asked or what it answers cannot be sent
             log.error("%s: reading in another process failed", file.shown, exc_info=error)
             problem = self._problem("internal-error", f"reading it failed ({type(error).__name__}: {error})")
-        took = time.monotonic() - self._began
-        answer = Answer(file, self._asked.path, self._asked.stat[2:], took, read, problem)
+        answer = Answer(file, self._asked.path, self._asked.stat[2:], time.monotonic() - self._began, read, problem)
         self._began = time.monotonic()
         self._next()
         return answer
@@ -171,8 +170,7 @@ class Guard:
         assert file.seen_stat is not None
         self._file, self._final, self._again, self._began = file, final, again, time.monotonic()
         self._asked = FileTask(file.path, file.root, (*file.identity, *file.seen_stat), state_of(file))
-        views = dict.fromkeys(reader.view for reader in file.readers)
-        self._answer = self._submit(self._modules(views), final)
+        self._answer = self._submit(self._modules(dict.fromkeys(reader.view for reader in file.readers)), final)
         self._answer.add_done_callback(lambda _: self.done())
 
     def _submit(self, modules: tuple[str, ...], final: bool) -> Future[FilesRead]:
@@ -183,8 +181,7 @@ class Guard:
                     self._processes = Processes(1, tasks.memory(self._settings))
                 elif not self._processes.running:
                     self._processes.start()
-                folder = self._processes.folder.name
-                task = Task((self._asked,), modules, self._roots, final, folder, self._settings)
+                task = Task((self._asked,), modules, self._roots, final, self._processes.folder.name, self._settings)
                 return self._processes.submit(read, task)
             except BrokenExecutor:
                 self._end()  # it has died while there was nothing to do

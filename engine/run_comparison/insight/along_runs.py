@@ -100,11 +100,10 @@ def resample(
     sides = []
     for number, side in enumerate((samples.left, samples.right)):
         check()
-        key = side, metrics.tobytes(), evidence.logarithmic[metrics].tobytes(), draws, seed
         sides.append(
             memo.value(
                 f"resamples of side {number}",
-                key,
+                (side, metrics.tobytes(), evidence.logarithmic[metrics].tobytes(), draws, seed),
                 lambda side=side, number=number: _resample_side(  # type: ignore[misc]
                     run_values(side, metrics, evidence.logarithmic), draws, (seed, number)
                 ),
@@ -313,8 +312,7 @@ class Axis:
 def time_axis(left: Sequence[Run], right: Sequence[Run]) -> Axis:
     """Order the runs by time; equal times by side, then oldest first."""
     runs = [*reversed(left), *reversed(right)]
-    times = np.array([run.time_ms or 0 for run in runs], dtype=np.int64)
-    order = np.argsort(times, kind="stable")
+    order = np.argsort(np.array([run.time_ms or 0 for run in runs], dtype=np.int64), kind="stable")
     sides = np.repeat(np.array([0, 1], dtype=np.int64), (len(left), len(right)))
     places = np.concatenate([np.arange(len(left) - 1, -1, -1), np.arange(len(right) - 1, -1, -1)]).astype(np.int64)
     return Axis(tuple(runs[i] for i in order.tolist()), sides[order], places[order])
@@ -435,8 +433,9 @@ def find_changes(
         for metric, mask in zip(chosen.tolist(), present, strict=True):
             if points[metric]:
                 at = np.flatnonzero(mask)
-                positions = tuple(int(at[point.index]) for point in points[metric])
-                changes.append(MetricChanges(metric, points[metric], positions))
+                changes.append(
+                    MetricChanges(metric, points[metric], tuple(int(at[point.index]) for point in points[metric]))
+                )
         return Changes(tuple(changes), chosen.size)
 
     return memo.value("change points", (samples, choices, along), search, _AXES_KEPT)

@@ -107,8 +107,7 @@ def size_times_evidence() -> pl.Expr:
 def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
     """Return the bounds of the equivalence margin [margin, 1 / margin] on each metric's own scale."""
     lower = np.where(evidence.logarithmic, math.log(margin), (margin - 1.0) * evidence.base)
-    upper = np.where(evidence.logarithmic, -math.log(margin), (1.0 / margin - 1.0) * evidence.base)
-    return lower, upper
+    return lower, np.where(evidence.logarithmic, -math.log(margin), (1.0 / margin - 1.0) * evidence.base)
 
 
 def as_ratio(evidence: Evidence, value: Floats) -> Floats:
@@ -234,8 +233,7 @@ def overall(
     ``different``: number of different metrics. Without one the comparison cannot fail: with three runs a side no metric can
     be different, however large its shift.
     """
-    fewest_runs = min(samples.left.n_runs, samples.right.n_runs)
-    if share is None or fewest_runs < 3 or not np.isfinite(interval).all():
+    if share is None or min(samples.left.n_runs, samples.right.n_runs) < 3 or not np.isfinite(interval).all():
         return UNDECIDED, None
     low, high = interval
     if low >= pass_share:

@@ -40,8 +40,9 @@ class BenchmarkKey(NamedTuple):
 
 def file_rank(rest: str) -> int | None:
     """Return 0 for an API file, 1 for a pod startup file, None for files the tool does not read; ``rest``: path in the run."""
-    ranks = enumerate(BENCHMARK_TOOL_PREFIXES)
-    return next((rank for rank, prefix in ranks if rest.startswith(f"artifacts/{prefix}")), None)
+    return next(
+        (rank for rank, prefix in enumerate(BENCHMARK_TOOL_PREFIXES) if rest.startswith(f"artifacts/{prefix}")), None
+    )
 
 
 def test_name(job: str, run: str, rest: str) -> str | None:
@@ -221,8 +222,7 @@ def compare(
 def compare_means(left: Moments, right: Moments, threshold: float) -> Answer:
     """Match ratios of means within [threshold, 1 / threshold] (Avg-Test)."""
     ratio = left.mean / right.mean
-    matched = (ratio >= threshold) & (ratio <= np.divide(1.0, threshold))
-    return Answer(matched, ratio, np.full(ratio.shape, np.nan))
+    return Answer((ratio >= threshold) & (ratio <= np.divide(1.0, threshold)), ratio, np.full(ratio.shape, np.nan))
 
 
 def compare_distributions(samples: Samples, distances: Floats, threshold: float) -> Answer:

@@ -267,8 +267,7 @@ def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -
         if element.tag == "BenchmarkResults" and element.find("failed") is not None:
             out.problem("failed-benchmark", f"{name}: it failed")
         elif mean is not None:
-            base = Series(kind, "", name, "time", bucket="mean", unit="ns")
-            out.add(base, float_or_none(mean.get("value", "")))
+            out.add(Series(kind, "", name, "time", bucket="mean", unit="ns"), float_or_none(mean.get("value", "")))
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

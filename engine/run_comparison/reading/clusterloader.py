@@ -65,8 +65,7 @@ class ClusterLoaderReport(RunFile):
             return True
         if name == "junit.xml" or name.endswith((".xml", ".log", ".csv", ".md", ".yaml", ".yml")):
             return False
-        start = from_first_character(head)[:1]
-        if start not in (b"{", b"["):
+        if from_first_character(head)[:1] not in (b"{", b"["):
             return kind_of_name(name) is not None and name.endswith(".json")
         return kind_of_name(name) is not None or (kind_of_content(head) is not None and b'"kind":' not in head[:200])
 
@@ -326,8 +325,9 @@ class RunMetadata(Document):
         fact = "started" if source.name == "started.json" else "finished"
 
         def refuse(reason: str) -> Reading:
-            problem = Problem.at(source.path, "bad-metadata", reason)
-            return Reading(problems=[problem], consumed=len(data), complete=False)
+            return Reading(
+                problems=[Problem.at(source.path, "bad-metadata", reason)], consumed=len(data), complete=False
+            )
 
         text = go_json.go_text(data)
         refused = ""

@@ -229,8 +229,7 @@ def _decode_slowly(data: bytes) -> PerfData:
         return PerfData(refused="it is nested too deeply", bad=True)
     except ValueError as error:
         cut = looks_cut(text, error)
-        reason = "the file is empty" if not text.strip() else f"not JSON: {error}"
-        return PerfData(refused=reason, cut=cut, bad=True)
+        return PerfData(refused="the file is empty" if not text.strip() else f"not JSON: {error}", cut=cut, bad=True)
     if constants:
         decoded.refused = decoded.refused or f"it holds {constants[0]}, which is no number in JSON"
     _Reader(decoded).document(document)
@@ -242,8 +241,7 @@ def looks_cut(text: str, error: ValueError) -> bool:
     """Whether the error is at the end of the text, as in a file that is still being written."""
     if not text.strip():
         return True
-    position = getattr(error, "pos", 0)
-    return position >= len(text.rstrip()) - 1 or "Unterminated string" in str(error)
+    return getattr(error, "pos", 0) >= len(text.rstrip()) - 1 or "Unterminated string" in str(error)
 
 
 class _Reader:

@@ -184,8 +184,7 @@ _PYPERF_UNITS = {"second": "s", "byte": "bytes", "integer": "count"}
 
 def _pyperf(out: Collected, document: Any) -> None:
     """Take every value; the name stands in the metadata of the benchmark or of the file."""
-    fields = as_object(document, "the document")
-    common = fields.get("metadata")
+    common = as_object(document, "the document").get("metadata")
     take = partial(_pyperf_take_benchmark, common if isinstance(common, dict) else {})
     take_each(out, "pyperf", document, "benchmarks", "a benchmark", take)
 
@@ -225,8 +224,7 @@ def _kube_burner_take_document(out: Collected, fields: dict[str, Any]) -> None:
         wanted = [Taken(bucket, as_text(quantile), bucket, "ms") for bucket in _KUBE_BURNER_QUANTILES]
         take_all(out, Series("kube-burner", job, name), fields, wanted)
     elif "value" in fields:
-        labels = _labels(fields.get("labels"))
-        out.add(Series("kube-burner", job, name, metric=labels, bucket="value"), fields["value"])
+        out.add(Series("kube-burner", job, name, metric=_labels(fields.get("labels")), bucket="value"), fields["value"])
 
 
 READERS = (

@@ -217,8 +217,7 @@ def take_log(out: Collected, kind: str, labels: Mapping[str, Requests]) -> None:
             out.add(base._replace(bucket=bucket), float(np.percentile(times, share)))
         span = (requests.last_ms - requests.first_ms) / 1000
         if span >= 10 and requests.count >= 100:
-            rate = base._replace(resource="throughput", bucket="rate", unit="requests/s")
-            out.add(rate, requests.count / span)
+            out.add(base._replace(resource="throughput", bucket="rate", unit="requests/s"), requests.count / span)
         for time in requests.times if times.size <= MOST_REQUESTS else ():
             out.add(base._replace(bucket=REQUEST), time)
 

@@ -83,8 +83,9 @@ class GoBenchmark(RunFile):
             if measured is None:
                 out.problem("bad-value", f"{name}: {value[:40]} is not a number", line=number)
             else:
-                series = Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit)
-                out.add(series, measured, line=number)
+                out.add(
+                    Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured, line=number
+                )
 
 
 FEWEST_SECONDS = 60
@@ -171,8 +172,7 @@ class CsvSeries(RunFile):
             line = data.count(b"\n") + 1
             out.problem("cut-file", f"the last line has no end: {clean(decode(last[-20:]))} may be cut", line=line)
         table = whole_lines(data, final).removeprefix(BOM)
-        first = decode(from_first_character(table[:HEAD])).partition("\n")[0]
-        separator = max(",;\t", key=first.count)
+        separator = max(",;\t", key=decode(from_first_character(table[:HEAD])).partition("\n")[0].count)
         header = [cell.strip() for cell in next((row for _, row in rows(source, table, separator, True, [])), [])]
         if header:
             columns = _Columns.of(source, table, separator, header)

@@ -377,12 +377,10 @@ def _runs_table(
 
 
 def _missing_table(metrics: pl.DataFrame) -> pl.DataFrame:
-    lacking = metrics.filter(((pl.col("n_left") == 0) | (pl.col("n_right") == 0)) & ~pl.col("pooled"))
-    names = [column.name for column in MISSING.columns if column.name not in ("side", "n")]
     return MISSING.sorted(
         MISSING.frame(
-            lacking.select(
-                *names,
+            metrics.filter(((pl.col("n_left") == 0) | (pl.col("n_right") == 0)) & ~pl.col("pooled")).select(
+                *[column.name for column in MISSING.columns if column.name not in ("side", "n")],
                 pl.when(pl.col("n_left") == 0).then(pl.lit("left")).otherwise(pl.lit("right")).alias("side"),
                 (pl.col("n_left") + pl.col("n_right")).alias("n"),
             )
@@ -413,8 +411,7 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
     names += (
         "along", "index", "job", "run", "time_ms", "mean_before", "mean_after", "change", "p_value", "inside",
     )  # fmt: skip
-    columns = dict(zip(names, zip(*rows, strict=True), strict=False))
-    return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
+    return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(dict(zip(names, zip(*rows, strict=True), strict=False))))
 
 
 def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: Sides) -> tuple[Headline, ...]:

@@ -147,8 +147,7 @@ class SeriesTable:
             for text in new:
                 series = Series.unpack(text)
                 unit = canonical_unit(series.unit)
-                bucket = unit.name if series.bucket == series.unit else series.bucket
-                key = MetricKey(*series[:7], bucket, unit.name)
+                key = MetricKey(*series[:7], unit.name if series.bucket == series.unit else series.bucket, unit.name)
                 self._codes[text] = len(self.series)
                 self.series.append(series)
                 if key not in self._numbers:

@@ -130,8 +130,7 @@ class Runs:
 
     def until(self, time_ms: int) -> Runs:
         """Return the runs that began at ``time_ms`` or before, and those without a time."""
-        runs = tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms)
-        return replace(self, runs=runs)
+        return replace(self, runs=tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms))
 
 
 def argument_of_runs(inputs: Inputs, runs: Runs) -> dict[RunKey, int]:
@@ -375,6 +374,7 @@ def one_per_file(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         first = same[0]
         kind = Counter(p.kind for p in same).most_common(1)[0][0]
         reason = "; ".join(dict.fromkeys(p.reason for p in same))
-        total = sum(p.count for p in same)
-        merged.append(Problem.at(path, kind, reason, line=first.line, byte=first.byte, count=total))
+        merged.append(
+            Problem.at(path, kind, reason, line=first.line, byte=first.byte, count=sum(p.count for p in same))
+        )
     return fold(merged)

@@ -141,8 +141,7 @@ class Samples:
             return
         joint = n1 * (int(n2.max()) + 1) + n2
         order = np.argsort(joint, kind="stable")
-        edges = np.flatnonzero(np.diff(joint[order])) + 1
-        for metrics in np.split(order, edges):
+        for metrics in np.split(order, np.flatnonzero(np.diff(joint[order])) + 1):
             yield metrics, int(n1[metrics[0]]), int(n2[metrics[0]])
 
 
@@ -268,10 +267,8 @@ def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
     if parts and each_once and all(np.array_equal(part.metrics, metrics) for part in parts):
         # Every run has every metric once, in the same order: the samples form a matrix.
         values = np.stack([part.values for part in parts], axis=1)[np.argsort(rows)].ravel()
-        runs = np.tile(np.arange(n_runs, dtype=np.int32), count)
-        return Side(values, runs, np.arange(count + 1) * n_runs, n_runs)
-    placed = [(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)]
-    return pool(placed, count, n_runs)
+        return Side(values, np.tile(np.arange(n_runs, dtype=np.int32), count), np.arange(count + 1) * n_runs, n_runs)
+    return pool([(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)], count, n_runs)
 
 
 def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
@@ -310,8 +307,7 @@ def pool_by_unit(
     def make() -> UnitAwarePool:
         values = partial(_values_of_run, measurements=measurements, min_count=min_count, by_run=by_run)
         parts = values_of_runs("values by unit", (*left, *right), values, (min_count, by_run), memo)
-        sides = parts[: len(left)], parts[len(left) :]
-        pooled = pool_runs("unit-aware pool", *sides, measurements.table.keys, memo)
+        pooled = pool_runs("unit-aware pool", parts[: len(left)], parts[len(left) :], measurements.table.keys, memo)
         mixed = _mixed_units(pooled, measurements, (*left, *right), parts)
         return UnitAwarePool(pooled.keys, pooled.samples, pooled.codes, pooled.numbers, mixed)
 
