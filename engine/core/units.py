@@ -100,7 +100,8 @@ def _scaled(value: float, step: float, units: Sequence[str]) -> str:
     if index == 0:
         shown = _trim(f"{size:.1f}")
     else:
-        shown = f"{size:.0f}" if size >= 99.95 else f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"
+        broken = step == 1024 and size != int(size)  # a column of sizes has a decimal then
+        shown = f"{size:.0f}" if size >= 99.95 and not broken else f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"
         if size >= 1e6:
             shown = f"{size:.2e}"
     return f"{sign}{shown}{units[index]}"

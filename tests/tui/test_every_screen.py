@@ -201,7 +201,9 @@ def one_form(s: Stage, what: str) -> None:
             continue
         for place, row in enumerate(window.rows(0, min(window.height, 40))):
             name = str(row[window.columns[0].name])
-            near = lines if not place else [line for line in lines[:4] if name[:12] in line] if len(name) > 3 else []
+            named = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+            shown = [line for line in lines if named.search(line)] if len(name) > 3 else []
+            near = lines if table.has_focus and not place else shown
             for slot in layout(window.columns, 400).slots if near else ():
                 column = slot.column
                 if column.kind not in ("number", "percent", "bytes", "bytes_per_s", "ms", "s", "ratio", "mb_s"):

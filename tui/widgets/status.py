@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.message import Message
 
+from engine.core import units
 from tui.actions import Action, key_text
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, fit_line, harmless, width_of
@@ -132,7 +133,16 @@ class HeadlineBar(Canvas):
         wanted = max((i + 1 for i, number in enumerate(self.numbers) if number.short), default=0)
         lines, shown = self._spread(first, self.numbers, width, 1)
         if shown >= wanted:
-            return lines
+            # A bad number is not left out for one that is fine: after the first, which says what there is, the worst ones.
+            by_level = sorted(
+                enumerate(self.numbers), key=lambda each: (each[0] > 0, -max(units.rank(each[1].level), 2))
+            )
+            kept: list[tuple[int, Headline]] = []
+            for each in by_level:
+                tried = sorted([*kept, each], key=lambda each: each[0])
+                if self._spread(first, [number for _, number in tried], width, 1)[1] == len(tried):
+                    kept = tried
+            return self._spread(first, [number for _, number in kept], width, 1)[0]
         # from the right, only as many as it takes
         brief = [number for number in self.numbers if number.short]
         for full in range(len(brief) - 1, -1, -1):

@@ -8,8 +8,11 @@ from engine.core import units
 from engine.core.parameters import asks_what_if
 from tui.widgets.drawing.plot import Draw, Mark, Series, plot
 from tui.widgets.facts import Fact
+from tui.widgets.table.window import as_listed
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.broker_load.result.model_tables import Detail
     from engine.core.tables import Kind
@@ -46,27 +49,32 @@ def between(row: dict[str, Any], name: str, low: str, high: str, unit: str) -> s
 # -- brokers ------------------------------------------------------------------------------------------------------------
 
 
-def broker_facts(row: dict[str, Any]) -> list[Fact]:
-    """Return what is known about one broker."""
+def broker_facts(row: dict[str, Any], brokers: pl.DataFrame) -> list[Fact]:
+    """Return what is known about one of ``brokers``, in the forms of their table."""
+    from engine.broker_load.tables.loads import BROKERS
+
+    def told(name: str) -> str:
+        return "–" if row[name] is None else as_listed(BROKERS.column(name), brokers, row[name], "")
+
     # In Cruise Control's model a dead broker has no capacity.
-    size = f" of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}" if row["disk_cap_mb"] else ""
+    size = f" of {told('disk_cap_mb')}, {told('disk_pct')}" if row["disk_cap_mb"] else ""
     return [
         (f"broker {row['broker']}", "", "title"),
         ("host", str(row["host"] or "?"), ""),
         ("rack", str(row["rack"] or "none"), ""),
         ("state", str(row["state"] or "?"), "ok" if row["state"] == "ALIVE" else "severe"),
-        ("cores", number(row["cores"]), ""),
-        ("CPU modelled", percent(row["cpu_pct"]), ""),
-        ("CPU measured", percent(row["measured_cpu_pct"]), ""),
-        ("off by", ("+" if (row["residual_cpu_pct"] or 0) > 0 else "") + percent(row["residual_cpu_pct"]), ""),
+        ("cores", told("cores"), ""),
+        ("CPU modelled", told("cpu_pct"), ""),
+        ("CPU measured", told("measured_cpu_pct"), ""),
+        ("off by", ("+" if (row["residual_cpu_pct"] or 0) > 0 else "") + told("residual_cpu_pct"), ""),
         ("because", row["residual_reason"] or None, "dim"),
-        ("disk", f"{number(row['disk_mb'], 'MB')}{size}", ""),
-        ("leader in", number(row["leader_nw_in_kbs"], "KB/s"), ""),
-        ("follower in", number(row["follower_nw_in_kbs"], "KB/s"), ""),
-        ("in capacity", number(row["nw_in_cap_kbs"], "KB/s"), ""),
-        ("out", number(row["nw_out_kbs"], "KB/s"), ""),
-        ("potential out", number(row["pnw_out_kbs"], "KB/s"), ""),
-        ("out capacity", number(row["nw_out_cap_kbs"], "KB/s"), ""),
+        ("disk", f"{told('disk_mb')}{size}", ""),
+        ("leader in", told("leader_nw_in_kbs"), ""),
+        ("follower in", told("follower_nw_in_kbs"), ""),
+        ("in capacity", told("nw_in_cap_kbs"), ""),
+        ("out", told("nw_out_kbs"), ""),
+        ("potential out", told("pnw_out_kbs"), ""),
+        ("out capacity", told("nw_out_cap_kbs"), ""),
         ("leaders", f"{row['leaders']} of {units.plural(row['replicas'], 'replica')}", ""),
         ("capacity", "from the default entry or assumed" if row["capacity_estimated"] else None, "moderate"),
         ("source", str(row["source"]) if row["source"] != "model" else None, "moderate"),

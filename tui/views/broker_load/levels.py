@@ -55,7 +55,11 @@ class BrokerLevel(Level):
 
     def _facts(self, result: Result) -> list[Fact]:
         found = where(result, "brokers", broker=self.broker)
-        return broker_facts(found.row(0, named=True)) if found.height else [("this broker is gone", "", "severe")]
+        return (
+            broker_facts(found.row(0, named=True), result.tables["brokers"])
+            if found.height
+            else [("this broker is gone", "", "severe")]
+        )
 
 
 class TopicLevel(Level):

@@ -159,7 +159,7 @@ class Root(Level):
             return []
         if "cpu_pct_before" in row:
             return drawing.after_facts(result, row)
-        return drawing.broker_facts(row) if "source" in row else drawing.group_facts(row)
+        return drawing.broker_facts(row, result.tables["brokers"]) if "source" in row else drawing.group_facts(row)
 
     def _history(self, result: Result, row: Row | None) -> Draw | None:
         if row is None or "source" not in row:

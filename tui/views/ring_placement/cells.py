@@ -9,14 +9,16 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
-from tui.views.ring_placement.drawing import sign
+from tui.views.ring_placement.drawing import flow_rate, sign
 from tui.views.shared.cells import named, number
 from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, fit_line, harmless
 from tui.widgets.facts import Fact
-from tui.widgets.table.window import Cell, Looks, Renderer
+from tui.widgets.table.window import Cell, Looks, Renderer, peak_of
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from engine.core.tables import Kind, Table
     from engine.core.view import Result
     from engine.ring_placement.result.detail import ShardMapView
@@ -248,8 +250,9 @@ def node_looks(result: Result) -> Looks:
 BLANK: Fact = ("", " ", "")
 
 
-def _load(value: float | None, counts: bool = False) -> str:
-    return "-" if value is None else units.text("number" if counts else "bytes_per_s", value, 12)
+def _load(value: float | None, counts: bool = False, peak: float = 0.0) -> str:
+    kind: Kind = "number" if counts else "bytes_per_s"
+    return "-" if value is None else units.aligned(kind, value, peak) or units.text(kind, value, 12)
 
 
 def _critical(value: Any, other: str = "") -> str:
@@ -267,18 +270,19 @@ def _state(row: Mapping[str, Any], tokens: str) -> Fact:
     return "state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} {tokens}", style
 
 
-def _change(row: Mapping[str, Any], counts: bool = False) -> Fact:
-    before, after = row.get("load_before"), row.get("load_after")
-    return "load", f"{_load(before, counts)} → {_load(after, counts)}" if after is not None else None, ""
+def _change(row: Mapping[str, Any], counts: bool, nodes: pl.DataFrame) -> Fact:
+    """Return the load in the units of the columns of ``nodes``."""
+    told = [_load(row.get(name), counts, peak_of(nodes, name)) for name in ("load_before", "load_after")]
+    return "load", " → ".join(told) if row.get("load_after") is not None else None, ""
 
 
-def node_facts(row: Mapping[str, Any]) -> list[Fact]:
+def node_facts(row: Mapping[str, Any], nodes: pl.DataFrame) -> list[Fact]:
     """List state, load and headroom of one row of table ``nodes``."""
     observed = row.get("load_observed")
     return [
         (str(row["instance"]), "", "title"),
         _state(row, "shards"),
-        _change(row),
+        _change(row, False, nodes),
         _headroom(row),
         ("observed", units.text("bytes", observed, 12) if observed is not None else None, "dim"),
     ]
@@ -296,7 +300,7 @@ def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellips
                 if other >= 0
                 else "rejected"
             )
-            rate = units.text("bytes_per_s", load, 11)
+            rate = flow_rate(map_view, load)
             facts.append((label if not place else "", f"{rate} {node}", "" if other >= 0 else "critical"))
         facts.append(("", f"and {len(flows) - most} more" if len(flows) > most else None, "dim"))
     return facts
@@ -352,7 +356,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
 # -- rings with replicas ------------------------------------------------------------------------------------------------
 
 
-def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
+def replica_node_facts(row: Mapping[str, Any], counts: bool, nodes: pl.DataFrame) -> list[Fact]:
     """List state, load, shares and the worst partner of one row of table ``nodes``; of a ring that is not placed only the
     share that its page tells."""
     placed = row.get("replica_share") is not None
@@ -374,7 +378,7 @@ def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     return [
         *first,
         ("holds", f"{units.share(row['replica_share'])} of all keys", ""),
-        _change(row, counts),
+        _change(row, counts, nodes),
         _headroom(row, counts),
         ("observed", f"{_load(observed, counts)} by its own metrics" if observed is not None else None, "dim"),
         ("tenants", listed if names else f"{row['tenants']} on it", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -25,6 +26,15 @@ LOST_NAMES, LOST_SIGNS = 2, 12
 def sign(index: int) -> str:
     """Return the sign of node number ``index``."""
     return SIGNS[index % len(SIGNS)] if index >= 0 else REJECTED
+
+
+def flow_rate(map_view: ShardMapView, load: float) -> str:
+    """Return a load that moves in the unit of the largest change of a node, as the table of nodes does."""
+    changes: Counter[int] = Counter()
+    for lost, taker, moved in map_view.flows:
+        changes.update({lost: -moved, taker: moved})
+    peak = max(map(abs, changes.values()), default=0.0)
+    return units.aligned("bytes_per_s", load, peak) or units.text("bytes_per_s", load, 11)
 
 
 def owner_style(index: int) -> str:
@@ -192,7 +202,7 @@ class ShardMap(Canvas):
         if takers:
             line.append((f"{self.glyphs.arrow} ", "dim"))
         for taker, load in sorted(takers.items(), key=lambda entry: (entry[0] >= 0, -entry[1], entry[0])):
-            rate = units.text("bytes_per_s", load, 11)
+            rate = flow_rate(map_view, load)
             if taker < 0:
                 line += [(REJECTED, "critical"), (f" rejected {rate}  ", "severe")]
             else:

@@ -172,7 +172,7 @@ class Root(Level):
     def _facts(self, result: Result, row: Row | None) -> list[Fact]:
         """Return what is known of the node under the cursor, who takes over from it, and the totals."""
         if result.detail.kind != "segment-writer":
-            shown = cells.replica_node_facts(row, _counts(result)) if row else []
+            shown = cells.replica_node_facts(row, _counts(result), result.tables["nodes"]) if row else []
             return [*shown, *cells.replica_totals(result.summary)]
         if row is None:
             return cells.totals(result.summary)
@@ -180,7 +180,7 @@ class Root(Level):
         most = FLOWS if self.screen.has_class("-tall") else 2
         room = 15 if self.screen.has_class("-normal") else 30
         flows = cells.flow_facts(result.detail, number, most, room, self.pane.glyphs.ellipsis) if number >= 0 else []
-        return [*cells.node_facts(row), *flows, ("", " ", ""), *cells.totals(result.summary)]
+        return [*cells.node_facts(row, result.tables["nodes"]), *flows, ("", " ", ""), *cells.totals(result.summary)]
 
 
 class Pane(ViewPane):

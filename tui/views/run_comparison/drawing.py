@@ -201,14 +201,23 @@ def samples(detail: Detail) -> Renderer:
 
 # -- plots of a metric --------------------------------------------------------------------------------------------------
 
-KINDS: Mapping[str, Kind] = {"ms": "ms", "bytes": "bytes", "B/s": "bytes_per_s", "%": "percent"}
+KINDS: Mapping[str, Kind] = {
+    "ms": "ms", "s": "s", "sec": "s", "bytes": "bytes", "B": "bytes", "B/s": "bytes_per_s", "bytes/s": "bytes_per_s",
+    "%": "percent",
+}  # fmt: skip
 """How values of a unit are formatted."""
+
+
+def kind_of(row: Mapping[str, Any]) -> Kind:
+    """Return how values of a metric are formatted, be they of one operation or not."""
+    unit = str(row["unit"])
+    return KINDS.get(unit) or KINDS.get(unit.partition("/")[0]) or "number"
 
 
 def distribution(detail: Detail, row: Mapping[str, Any], bars: bool) -> Draw | None:
     """Return what draws both samples of a metric: as distribution functions, with ``bars`` as a histogram; None without
     values."""
-    kind = KINDS.get(str(row["unit"]), "number")
+    kind = kind_of(row)
     if bars:
         return partial(_histogram, detail, row["row"], kind)
     left, right = detail.sample(row["row"])
@@ -232,7 +241,7 @@ def over_runs(detail: Detail, row: Mapping[str, Any]) -> Draw:
         xs, ys = ([each for each, of in zip(all_, sides, strict=True) if of == side] for all_ in (places, values))
         if xs:
             drawn.append(Series(xs, ys, name, style, points=True, shape=shape))
-    return partial(plot, drawn, x_kind="count", y_kind=KINDS.get(str(row["unit"]), "number"), marks=marks, zero=False)
+    return partial(plot, drawn, x_kind="count", y_kind=kind_of(row), marks=marks, zero=False)
 
 
 Shape = Mapping[str, tuple[int, int, int]]
