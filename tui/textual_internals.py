@@ -61,8 +61,8 @@ PLAIN: Look = ("", "39", "49")
 BLANK: Shown = (" ", ("", "", "49"))
 NEAR = 8
 """Cells that did not change are sent if they are fewer than this: skipping them costs as much."""
-WORTH, FAR = 1, 12
-"""Lines that a move of lines saves at least, besides those that it moves them by, and the farthest move."""
+WORTH, FAR = 100, 12
+"""Cells that a move of lines saves at least, besides the lines that it moves them by, and the farthest move."""
 
 
 @lru_cache(maxsize=4096)
@@ -125,7 +125,7 @@ class Wire:
                 cells.update(enumerate([(c, blank if c == " " else look) for c in text], x))
                 x += len(text)
         wanted = {y: cells for y, cells in wanted.items() if not cells.items() <= self._lines.get(y, {}).items()}
-        while len(wanted) > WORTH and self._scroll(wanted):  # once for each table that moves
+        while len(wanted) > 2 and self._scroll(wanted):  # once for each table that moves
             continue
         for y, cells in wanted.items():
             self._write(y, cells)
@@ -148,15 +148,16 @@ class Wire:
         old, new = (
             {y: "".join(line[x][0] for x in range(width - 1)) for y, line in side.items()} for side in (before, after)
         )
+        differ = {y: sum(map(str.__ne__, old[y], new[y])) for y in rows}
         best = (WORTH, 0, 0, 0)
         for by in (by for by in range(-FAR, FAR + 1) if by):
-            first, saved = rows.start, -abs(by)
+            first, saved = rows.start, -width * abs(by)
             for y in rows:
                 if new[y] == old.get(y - by):
-                    saved += new[y] != old[y]
+                    saved += differ[y]
                     best = max(best, (saved, first, y + 1, by))
                 else:
-                    first, saved = y + 1, -abs(by)
+                    first, saved = y + 1, -width * abs(by)
         _, first, end, by = best
         if not by:
             return False
