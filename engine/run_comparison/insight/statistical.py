@@ -351,7 +351,8 @@ def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Le
 def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
     """Return the level of the whole comparison: that of "similar enough", and what cannot be told is not fine."""
     level = similar_level(summary, parameters)
-    return "moderate" if summary["untold"] and level != "severe" else level
+    nothing = summary["missing"] and not summary["total"]
+    return "moderate" if (summary["untold"] or nothing) and level != "severe" else level
 
 
 def similar_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:

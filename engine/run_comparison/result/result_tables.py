@@ -111,6 +111,8 @@ def findings(
         rows = metrics.filter((pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted"))
         for row in _largest_first(rows).head(1).iter_rows(named=True):
             text += f"; the largest: {title_of(row)} {change_text(*middles(row), row['unit'])}"
+    elif not summary["total"] and summary["missing"]:
+        text += f"; none of {counted(summary['missing'], 'metric')} is on both sides"
     elif level == "low" and summary["pass"] is False:
         text += "; the better ones explain it"
     found = [Finding(level, "comparison", text)]

@@ -229,7 +229,9 @@ _TROUBLE = re.compile(
 )
 """Quantities that are better when lower, even per second."""
 _HIGHER_NAME = re.compile(
-    r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
+    r"(?:through|good)put|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|(?<![a-z])[qrt]ps(?![a-z])|success|checks"
+    r"|hit.?rat(?:e|io)|cache.?hits?(?![a-z])|transactions|processed|completed",
+    re.IGNORECASE,
 )
 _LOWER_NAME = re.compile(
     r"latency|duration|lost|loss|error|fail|restart|wait|blocked|unavailab|jitter|time\b|gc\.alloc", re.IGNORECASE
@@ -240,8 +242,11 @@ def better_direction(name: str, unit: str, quantity: str = "") -> str:
     """Return ``lower`` or ``higher``: the better direction of a metric by its unit and name.
 
     A rate is better when higher, unless its ``quantity`` is failures; names of benchmarks, requests and files do not matter.
-    Without a rate, words in the whole ``name`` decide. Latencies and everything unknown are better when lower.
+    Times and what an operation takes are better when lower, whatever the benchmark's name. Without such a unit, words in
+    the whole ``name`` decide. Latencies and everything unknown are better when lower.
     """
+    if is_time(unit) or unit.endswith("/op"):
+        return "lower"
     if _RATE_UNIT.search(unit):
         return "lower" if _TROUBLE.search(f"{quantity} {unit}") else "higher"
     return "higher" if _HIGHER_NAME.search(name) and not _LOWER_NAME.search(name) else "lower"
