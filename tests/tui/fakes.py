@@ -297,11 +297,7 @@ def screen_styles(app: App[Any]) -> list[str]:
 
 def unseen() -> AbstractContextManager[Any]:
     """Paint no frames meanwhile. What a test looks at, ``screen_lines`` draws."""
-
-    def nothing(compositor: Compositor, *_: Any, **__: Any) -> None:
-        compositor._dirty_regions.clear()
-
-    return patch.object(Compositor, "render_update", nothing)
+    return patch.object(Compositor, "render_update", lambda compositor, *_, **__: compositor._dirty_regions.clear())
 
 
 @lru_cache(1)
@@ -412,7 +408,12 @@ class ReadOnce(Session):
     """A real session over files that no test changes: read once for the apps of many tests, and not watched."""
 
     def scan(self, **choices: Any) -> frozenset[str]:
-        return frozenset(self.views) if super().status.scans else super().scan(**choices)
+        if not super().status.scans:
+            super().scan(**choices)
+        while super().status.reading:  # another process reads what a look does not wait for
+            time.sleep(0.01)
+            self.look(set())
+        return frozenset(self.views)
 
     def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
         stop.wait()
