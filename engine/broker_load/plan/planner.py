@@ -221,8 +221,6 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
             best = min(range(len(steps) + 1), key=lambda end: _worth(problem, today, steps[:end], can))
             steps = steps[:best]
         ends.append((today, steps, left_out))
-        if number and min(_worth(problem, *end[:2], can)[:5] for end in ends) <= (0.0, 0, len(why), 0, 0):
-            break
     today, steps, left_out = min(ends, key=lambda end: _worth(problem, end[0], end[1], can))
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))

@@ -195,7 +195,27 @@ def check(before: Result, result: Result, gone: tuple[int, ...] = ()) -> Checker
             len(several),
         )
         assert math.isclose(row["moved_mb"], total, rel_tol=1e-9, abs_tol=1e-9)
-    for number in result.tables["plan_batches"]["batch"].to_list():
-        rows = [(one["topic"], one["partition"]) for one in steps if one["batch"] == number]
-        assert len(rows) == len(set(rows)), "a partition is once in a batch"
+    _check_batches(Checker(before, gone), result, steps)
     return checker
+
+
+def _check_batches(checker: Checker, result: Result, steps: list[dict[str, Any]]) -> None:
+    """Check that what arrives in a batch has room before anything leaves, few copies at a time, and leaders that send them."""
+    for number in result.tables["plan_batches"]["batch"].to_list():
+        mine = [one for one in steps if one["batch"] == number]
+        rows = [(one["topic"], one["partition"]) for one in mine]
+        assert len(rows) == len(set(rows)), "a partition is once in a batch"
+        held = {broker: row[3] for broker, row in checker.sums().items()}
+        copies = dict.fromkeys(held, 0)
+        for one in mine:
+            if one["to_broker"] is not None:
+                held[one["to_broker"]] += one["moved_mb"]
+                for broker in (one["to_broker"], checker.parts[one["topic"], one["partition"]].leader):
+                    copies[broker] += 1
+        for broker in {one["to_broker"] for one in mine} - {None}:
+            # What must move and fits nowhere comes first in its batch, alone on its broker.
+            alone = broker == mine[0]["to_broker"] and copies[broker] == 1
+            assert alone or held[broker] <= checker.room[broker][3] * (1 + 1e-9), f"no room on {broker}"
+        assert max(copies.values()) <= 5, "at most five copies per broker"
+        for one in mine:
+            checker.step(one)

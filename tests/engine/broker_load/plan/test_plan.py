@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -111,6 +112,26 @@ def test_the_files_read_back_give_the_end_of_the_plan(tmp_path: Path, ask: str, 
     described = {(r["topic"], r["partition"]): r["replicas"] for r in result.tables["partitions"].to_dicts()}
     assert all(described[key] == replicas for key, replicas in listed.items())
     assert all(p["log_dirs"] == ["any"] * len(p["replicas"]) for p in json.loads(written["reassignment"])["partitions"])
+
+
+def test_neither_the_order_of_lines_nor_names_change_a_plan(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    inputs = made(tmp_path / "a", 6, 3, 24, 3)
+    other = tmp_path / "b"
+    other.mkdir()
+    for path in (tmp_path / "a").iterdir():
+        head, *lines = path.read_text().splitlines()
+        if path.suffix == ".csv":
+            place = [number for number, name in enumerate(head.split(",")) if name == "topic"]
+            rows = [line.split(",") for line in reversed(lines)]
+            for row in rows:
+                for number in place:
+                    row[number] = row[number] and f"billing.{row[number]}"
+            lines = [",".join(row) for row in rows]
+        (other / path.name).write_text("\n".join([head, *lines]) + "\n")
+    one, two = (plan(each, "mend").tables["plan_steps"] for each in (inputs, read(other)))
+    assert one.height
+    assert two.with_columns(pl.col("topic").str.strip_prefix("billing.")).equals(one)
 
 
 def test_batches_put_together_are_the_plan(tmp_path: Path) -> None:
