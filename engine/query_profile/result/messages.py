@@ -53,8 +53,8 @@ def notes(profile: Profile) -> list[str]:
         texts += _on_wlr(profile)
     if profile.attribution is not None:
         texts += _remedies(profile.attribution)
-    if profile.attributable and not profile.counts:
-        texts += _tied(profile)
+    times, calls = _tied(profile)
+    texts += times
     if trust.reasons and trust.grade != "none":
         texts.append(f"trust {trust.grade}, {TRUST[trust.grade]}: {'; '.join(trust.reasons[:3])}")
     counted = work.metrics.get("cpu_us")
@@ -68,7 +68,7 @@ def notes(profile: Profile) -> list[str]:
         texts.append(f"there is no {NAMES.get(work.y_name, work.y_name)} but what the server counts of its statements")
     if len(work.classes) and "calls" not in work.metrics:
         texts.append("no call counts: costs per call cannot be told from costs per time")
-    return texts
+    return [*texts, *calls]
 
 
 def _lost_calls(work: Workload) -> list[str]:
@@ -79,24 +79,21 @@ def _lost_calls(work: Workload) -> list[str]:
     return [f"{share} of the calls found no room in the server's digest table: the classes stand for the others"]
 
 
-def _tied(profile: Profile) -> list[str]:
+def _tied(profile: Profile) -> tuple[list[str], list[str]]:
     """Word which classes cannot be told apart, by their times or by their calls."""
     infos = profile.work.classes
     times, calls = (
         units.named([label(infos[j].query) or infos[j].name for j in np.flatnonzero(each)], 4)
         for each in (profile.tied, profile.called_alike)
     )
-    said = []
-    if times:
-        said.append(
-            f"the times of {times} follow from one another in every interval: their shares cannot be told, only the sum"
-        )
-    if calls and profile.method == "default":
-        said.append(
-            f"the calls of {calls} follow from one another in every interval, or are always as many: what a call costs beside "
-            "its time cannot be told for each of them, only the sum; their ranges say so"
-        )
-    return said
+    sought = profile.attributable and not profile.counts
+    follow = "follow from one another in every interval"
+    only = "what a call costs beside its time cannot be told for each of them, only the sum; their ranges say so"
+    return (
+        [f"the times of {times} {follow}: their shares cannot be told, only the sum"] * bool(sought and times),
+        [f"the calls of {calls} {follow}, or are always as many: {only}"]
+        * bool(sought and calls and profile.method == "default"),
+    )
 
 
 def _on_full(profile: Profile) -> str:
