@@ -84,9 +84,8 @@ def attribute(
         else:
             costs = estimate.fit(x[here], part_calls, y[here], seconds[here], part_options)
         parts.append(costs)
-        work = part_x * costs.time
-        if part_calls is not None:
-            work = work + np.maximum(part_calls, 0) * costs.call
+        called = 0.0 if part_calls is None else np.maximum(part_calls, 0) * costs.call
+        work = part_x * costs.time + called
         part_background = costs.background * length[here]
         predicted[here] = work.sum(axis=1) + part_background
         part_total = work.sum(axis=0)
@@ -121,10 +120,7 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
     lag = resampling.block_length(len(y))
-    rho = (
-        float(np.clip(np.nan_to_num(design.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
-        if len(residual) > 3 * lag
-        else 0.0
-    )
+    far = design.correlation(residual[lag:], residual[:-lag]) if len(residual) > 3 * lag else 0.0
+    rho = float(np.clip(np.nan_to_num(far), 0.0, 0.8))
     factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)

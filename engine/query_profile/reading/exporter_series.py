@@ -163,10 +163,9 @@ def _host_rows(points: pl.DataFrame, machines: dict[str, str], source: Source) -
     points = points.with_columns(pl.col("instance").fill_null(""))
     cores = dict(points.group_by("instance").agg(pl.col("cpu").n_unique()).iter_rows())
     by_mode = points.group_by("instance", "at_ms", "mode", maintain_order=True).agg(pl.col("value").sum())
-    modes: dict[tuple[str, int], dict[str, float]] = {}
-    for instance, moment, mode, value in by_mode.iter_rows():
-        modes.setdefault((instance, moment), {})[mode] = value
-    for (instance, moment), seconds in sorted(modes.items()):
+    modes = by_mode.group_by("instance", "at_ms").agg("mode", "value").sort("instance", "at_ms")
+    for instance, moment, *used in modes.iter_rows():
+        seconds = dict(zip(*used, strict=True))
         rows.host, rows.cores = prometheus.host_of(instance), float(cores[instance])
         rows.machine = machines.get(instance)
         states = [sum(seconds.get(m, 0.0) for m in of) * 1e6 if of[0] in seconds else None for of in _STATES]

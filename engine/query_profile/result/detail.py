@@ -135,13 +135,13 @@ def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
     """Return the label of each class by name: its statement, with user, database or id added if not unique."""
     texts = [sql_text.label(info.query) for info in infos]
     counts = Counter(texts)
-    by_name = {}
-    for info, text in zip(infos, texts, strict=True):
-        if text and counts[text] > 1:
-            _, parenthesis, inside = info.name.partition(" (")
-            text = f"[{inside.rstrip(')') if parenthesis else info.name[-6:]}] {text}"
-        by_name[info.name] = text or info.name
-    return by_name
+
+    def unique(name: str, text: str) -> str:
+        _, parenthesis, inside = name.partition(" (")
+        own = inside.rstrip(")") if parenthesis else name[-6:]
+        return f"[{own}] {text}" if text and counts[text] > 1 else text or name
+
+    return {info.name: unique(info.name, text) for info, text in zip(infos, texts, strict=True)}
 
 
 def labelled(frame: pl.DataFrame, names: Mapping[str, str], column: str = "class") -> pl.Series:

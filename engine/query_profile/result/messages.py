@@ -98,13 +98,9 @@ def _tied(profile: Profile) -> tuple[list[str], list[str]]:
 
 def _on_full(profile: Profile) -> str:
     busy = f"the host is full ({profile.utilisation * 100:.1f}% of its CPUs were busy)"
-    if profile.attributable:
-        wide = "" if profile.counts else ", and ranges are as wide as time and cores allow"
-        return f"{busy}: time is mostly waiting{wide}"
-    return (
-        f"{busy}: its CPU says nothing about single classes; the server's own would (cpu.stat of its control group, or "
-        "pg_stat_kcache)"
-    )
+    wide = "" if profile.counts else ", and ranges are as wide as time and cores allow"
+    nothing = "its CPU says nothing about single classes; the server's own would (cpu.stat of its control group, or "
+    return f"{busy}: time is mostly waiting{wide}" if profile.attributable else f"{busy}: {nothing}pg_stat_kcache)"
 
 
 def _on_wlr(profile: Profile) -> list[str]:

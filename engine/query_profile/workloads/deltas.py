@@ -329,11 +329,10 @@ def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -
     if low is None or high is None:
         return None
     first, last = int(low), int(high)  # type: ignore[arg-type]
-    for candidate in series:
-        if candidate.name == (target or resources.CPU):
-            inside = candidate.at_ms[(candidate.at_ms >= first - 1000) & (candidate.at_ms <= last + 1000)]
-            if len(inside) >= 3 and np.median(np.diff(inside)) >= 900:
-                return inside
+    for at_ms in (candidate.at_ms for candidate in series if candidate.name == (target or resources.CPU)):
+        inside = at_ms[(at_ms >= first - 1000) & (at_ms <= last + 1000)]
+        if len(inside) >= 3 and np.median(np.diff(inside)) >= 900:
+            return inside
     seconds = (last - first) / 1000
     days = math.ceil(seconds / MOST_BUCKETS / BUCKETS_S[-1])  # damaged times may be millennia apart
     step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), days * BUCKETS_S[-1]) * 1000

@@ -258,10 +258,9 @@ def _newest(work: Workload, most: int) -> Workload:
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
     """Extend equal labels by the last folders of their origin until they differ."""
-    labels = [work.label for work, _ in workloads]
     out = []
     for i, (work, origin) in enumerate(workloads):
-        same = [k for k, name in enumerate(labels) if name == work.label]
+        same = [k for k, (other, _) in enumerate(workloads) if other.label == work.label]
         if len(same) > 1:
             parts = PurePath(origin.folder).parts
             others = [PurePath(workloads[k][1].folder).parts for k in same if k != i]
