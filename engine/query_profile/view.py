@@ -99,7 +99,8 @@ def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Contex
 def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: Context, sources: Sources) -> Result:
     """Return a result that explains why there is nothing to profile."""
     missing = next((p.reason for p in sources.problems if p.kind == "missing-target"), "")
-    reason = missing or "nothing to profile"
+    told = (p.reason for p in inputs.problems if p.kind in ("other-language", "no-durations"))
+    reason = missing or next(told, "nothing to profile")
     predictions = (
         prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
         if missing and parameters.method == "wlr" and parameters.rules == "upstream"
