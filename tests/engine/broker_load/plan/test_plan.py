@@ -234,3 +234,16 @@ def test_a_plan_starts_from_where_a_reassignment_in_progress_leads(tmp_path: Pat
     today = dict(result.tables["brokers"].select("broker", "leaders").rows())
     assert dict(leaders) == today | {1: today[1] - 1, 4: today[4] + 1}
     assert "--additional --execute" in export.files(result, 50, "plan")["commands.txt"]
+
+
+def test_a_move_that_failed_is_a_problem_with_its_line(tmp_path: Path) -> None:
+    made(tmp_path, 4, 2, 6, 5)
+    failed = "There is no active reassignment of partition t0-{}, but replica set is 1,2 rather than 3,4.\n"
+    text = "Status of partition reassignment:\nReassignment of partition t0-0 is completed.\n" + failed.format(1)
+    (tmp_path / "verify.txt").write_text(text)
+    problem = next(one for one in read(tmp_path).problems if one.kind == "move-failed")
+    assert (Path(problem.path).name, problem.line) == ("verify.txt", 3)
+    assert problem.reason.startswith("the move of t0-1 to brokers 3,4 failed or was overwritten: it is on 1,2")
+    (tmp_path / "verify.txt").write_text(text + "".join(failed.format(number) for number in range(2, 30)))
+    told = [one for one in read(tmp_path).problems if one.kind == "move-failed"]
+    assert sum(one.count for one in told) == 29 and len(told) <= 21
