@@ -315,7 +315,9 @@ def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame) -> str:
         return f"{between}: {worse.height:,} worse, most {title_of(row)}, {change_text(*middles(row), row['unit'])}"
     if summary["untold"]:
         return f"{between}: {summary['untold']:,} may be worse, too few values to tell"
-    return f"{between}: nothing became worse"
+    lacking = summary["missing"] and not summary["total"]
+    nothing = f"none of {counted(summary['missing'], 'metric')} is on both sides" if lacking else "nothing became worse"
+    return f"{between}: {nothing}"
 
 
 def _selection_note(parameters: ComparisonParameters, sides: Sides, runs: Runs, names: tuple[str, str]) -> str:
