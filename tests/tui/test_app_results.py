@@ -297,7 +297,7 @@ def test_the_last_result_stays_and_is_marked_while_the_next_is_computed(tmp_path
             view = session.views["fake-view"]
             await settle(s)
             assert "computing" not in s.text()
-            view.delay, view.rows = 1.5, 5
+            view.delay, view.rows = 2.5, 5
             session.change()
             await s.see("computing…")
             assert "node-007" in s.text(), "the last result"
