@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.broker_load.result.model_tables import Detail
-    from engine.core.tables import Kind
     from engine.core.view import Result
 
 PAGES = (
@@ -189,7 +188,7 @@ def after_name(result: Result) -> str:
 
 
 def heirs(result: Result, broker: int | None = None) -> list[str]:
-    """Return who takes the leaders over, of one broker or of all, most first: ``5: 3 leaders, CPU 23.2 → 31.0 %``."""
+    """Return who takes the leaders over, of one broker or of all, most first: ``5: 3 leaders, CPU 23.2% → 31.0%``."""
     import polars as pl
 
     moves = result.tables.get("failover_leaders", result.tables.get("scenario_moves"))
@@ -210,9 +209,14 @@ def heirs(result: Result, broker: int | None = None) -> list[str]:
 
 def after_facts(result: Result, row: dict[str, Any]) -> list[Fact]:
     """Return what a what-if makes of one broker, and who takes its leaders over."""
+    from engine.broker_load.tables.whatif import SCENARIO_BROKERS
 
-    def change(name: str, kind: Kind, unit: str = "") -> str:
-        was, now = (units.text(kind, row[each]) if row[each] is not None else "–" for each in (f"{name}_before", name))
+    def change(name: str, unit: str = "") -> str:
+        was, now = (
+            "–" if value is None
+            else as_listed(SCENARIO_BROKERS.column(name), result.tables[after_name(result)], value, unit)
+            for value in (row[f"{name}_before"], row[name])
+        )  # fmt: skip
         return f"{was if was == now else f'{was} → {now}'} {unit}".rstrip()
 
     gone, takers = row["state"] == "FAILED", heirs(result, row["broker"])
@@ -220,11 +224,11 @@ def after_facts(result: Result, row: dict[str, Any]) -> list[Fact]:
         (f"broker {row['broker']}", "", "title"),
         ("state", str(row["state"]), "critical" if gone else "ok" if row["state"] == "ALIVE" else "moderate"),
         *((("taken by" if place == 0 else "", words, "bar2")) for place, words in enumerate(takers)),
-        ("CPU", None if gone else change("cpu_pct", "percent"), ""),
-        ("disk", None if gone else change("disk_pct", "percent"), ""),
-        ("leader in", None if gone else change("leader_nw_in_kbs", "number", "KB/s"), ""),
-        ("out", None if gone else change("nw_out_kbs", "number", "KB/s"), ""),
-        ("leaders", None if gone else change("leaders", "count"), ""),
+        ("CPU", None if gone else change("cpu_pct"), ""),
+        ("disk", None if gone else change("disk_pct"), ""),
+        ("leader in", None if gone else change("leader_nw_in_kbs", "KB/s"), ""),
+        ("out", None if gone else change("nw_out_kbs", "KB/s"), ""),
+        ("leaders", None if gone else change("leaders"), ""),
         ("over", row["breaches"] or None, "severe"),
     ]
 
