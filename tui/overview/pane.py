@@ -15,7 +15,7 @@ from engine.core import units
 from tui.actions import bindings
 from tui.views.shared.sections import Fit
 from tui.widgets.drawing.canvas import Frame
-from tui.widgets.drawing.fragments import Line, cells, fit, harmless, width_of
+from tui.widgets.drawing.fragments import Line, cells, cut, fit, harmless, width_of
 from tui.widgets.drawing.plot import spark
 from tui.widgets.pick import PickList
 from tui.widgets.sections import on_screen
@@ -105,15 +105,17 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
 
 def _numbers(headline: Sequence[Headline], room: int, glyphs: Glyphs) -> Line:
     """Return the headline numbers that fit. If not all do: the first one, which says what there is, then the worst, in their
-    short form if need be."""
+    short form if need be. What is severe is cut rather than left out."""
     parts = [_part(number.label, number.value, number.level, glyphs) for number in headline]
     if sum(map(width_of, parts)) > room:
         order = sorted(range(len(parts)), key=lambda place: (place > 0, -max(units.rank(headline[place].level), 2)))
         left, fitting = room, {}
-        for place in order:
-            number = headline[place]
-            short = [_part(*number.short, number.level, glyphs)] if number.short is not None else []
-            part = next((part for part in (parts[place], *short) if width_of(part) <= left), None)
+        for place, number in ((place, headline[place]) for place in order):
+            forms = [parts[place], *([_part(*number.short, number.level, glyphs)] if number.short is not None else [])]
+            if units.rank(number.level) >= units.rank("severe"):
+                value = cut(number.value, left - width_of(parts[place]) + cells(number.value), glyphs.ellipsis)
+                forms += [_part(number.label, value, number.level, glyphs)]
+            part = next((part for part in forms if width_of(part) <= left), None)
             if part is not None:
                 fitting[place] = part
                 left -= width_of(part)
@@ -132,16 +134,14 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     size = 8 if width < 100 else 16 if width < 160 else 24
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
     label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
-    space = " " * (size - cells(drawn))
     seconds = now_s - (brief.newest_ms or 0) / 1000
     age = units.age(seconds // 5 * 5) if brief.newest_ms is not None else ""  # each tick sends a piece of each line
-    problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
-        (space, ""),
+        (" " * (size - cells(drawn)), ""),
         (harmless(label), "dim"),
         (drawn, "bar"),
         (fit(age, AGE, "right"), "dim"),
-        (fit(problems, PROBLEMS, "right"), "severe"),
+        (fit(f"!{brief.problems:,}" if brief.problems else "", PROBLEMS, "right"), "severe"),
     ]
 
 

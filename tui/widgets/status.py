@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -133,23 +133,26 @@ class HeadlineBar(Canvas):
         wanted = max((i + 1 for i, number in enumerate(self.numbers) if number.short), default=0)
         lines, shown = self._spread(first, self.numbers, width, 1)
         if shown >= wanted:
-            # A bad number is not left out for one that is fine: after the first, which says what there is, the worst ones.
-            by_level = sorted(
-                enumerate(self.numbers), key=lambda each: (each[0] > 0, -max(units.rank(each[1].level), 2))
-            )
+            # A bad number is not left out for one that is fine: after the first, which says what there is, the worst ones,
+            # if need be only the first of its parts.
             kept: list[tuple[int, Headline]] = []
-            for each in by_level:
-                tried = sorted([*kept, each], key=lambda each: each[0])
-                if self._spread(first, [number for _, number in tried], width, 1)[1] == len(tried):
-                    kept = tried
+            for place, number in sorted(
+                enumerate(self.numbers), key=lambda each: (each[0] > 0, -max(units.rank(each[1].level), 2))
+            ):
+                start, comma, _ = number.value.partition(", ")
+                forms = (number, replace(number, value=start + comma + glyphs.ellipsis)) if comma else (number,)
+                tried = (sorted([*kept, (place, form)], key=lambda each: each[0]) for form in forms)
+                kept = next(
+                    (one for one in tried if self._spread(first, [n for _, n in one], width, 1)[1] == len(one)), kept
+                )
             return self._spread(first, [number for _, number in kept], width, 1)[0]
         # from the right, only as many as it takes
-        brief = [number for number in self.numbers if number.short]
-        for full in range(len(brief) - 1, -1, -1):
-            lines, shown = self._spread(first, brief, width, 1, full)
-            if shown == len(brief):
+        shorter = [number for number in self.numbers if number.short]
+        for full in range(len(shorter) - 1, -1, -1):
+            lines, shown = self._spread(first, shorter, width, 1, full)
+            if shown == len(shorter):
                 return lines
-        return lines if height == 1 else self._spread(first, brief, width, height, 0)[0]
+        return lines if height == 1 else self._spread(first, shorter, width, height, 0)[0]
 
     def _spread(
         self, first: Line, numbers: Sequence[Headline], width: int, rows: int, full: int | None = None

@@ -164,7 +164,7 @@ class Window:
         for column in self.columns if 1 < self.height <= SORTED_ROWS else ():
             keys = self.frame.select(sort_key(column, self.frame.schema[column.name]).alias("key")).to_series()
             keys = keys.gather(self.order).drop_nulls()
-            for descending in (True, False):
+            for descending in (False,) if column.kind == "text" else (True, False):  # names fall by chance only
                 if keys.len() > 1 and keys[0] != keys[-1] and keys.is_sorted(descending=descending):
                     return column.header, descending
         return None
