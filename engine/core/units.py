@@ -35,6 +35,15 @@ LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critic
 """The engine's level words by rank."""
 
 
+def finite(value: Any) -> float | None:
+    """Convert to a float; None for what is no finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
 def rank(level: object) -> int:
     """Rank a severity word, 0 for unknown ones. Numbers 0-4 are the ranks that Hadoop tools use (0 is none)."""
     if isinstance(level, str):

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from engine.core.reading import FileKind, Reading, Source, clean, from_first_character
+from engine.core.units import finite
 from engine.run_comparison.reading.frames import (
     DelimitedRows,
     DelimitedTool,
@@ -33,7 +34,6 @@ from engine.run_comparison.reading.series import (
     as_object,
     as_text,
     epoch_ms,
-    float_or_none,
     time_ms,
 )
 
@@ -114,7 +114,7 @@ def _google_rows(rows: Iterable[dict[str, str]]) -> Iterable[dict[str, Any]]:
         entry: dict[str, Any] = {key: value for key, value in row.items() if value}
         for key in ("real_time", "cpu_time", "bytes_per_second", "items_per_second"):
             if key in entry:
-                entry[key] = float_or_none(entry[key])
+                entry[key] = finite(entry[key])
         base, _, end = as_text(entry.get("name")).rpartition("_")
         if base and end in (*_AGGREGATES, *_OTHERS):
             entry |= {"run_name": base, "aggregate_name": end}
@@ -147,7 +147,7 @@ def _criterion(out: Collected, document: Any) -> None:
         out.add(base._replace(bucket=bucket), at(report, f"{bucket}.point_estimate"))
         return
     for time, count in zip(as_list(report["times"], "times"), as_list(report.get("iters"), "iters"), strict=False):
-        took, number = float_or_none(time), float_or_none(count)
+        took, number = finite(time), finite(count)
         if took is not None and number is not None and number > 0:
             out.add(base._replace(bucket="sample"), took / number)
         else:
@@ -202,7 +202,7 @@ def _asv(out: Collected, document: Any) -> None:
 
 def _smaller_or_bigger(out: Collected, benchmark: dict[str, Any]) -> None:
     value = benchmark.get("value")
-    value = float_or_none(value) if isinstance(value, str) else value
+    value = finite(value) if isinstance(value, str) else value
     unit = as_text(benchmark.get("unit"))
     out.add(Series("github-action-benchmark", "", as_text(benchmark.get("name")), bucket="value", unit=unit), value)
 
@@ -256,7 +256,7 @@ def _commit(out: Collected, suite: str, entry: Any) -> None:
             out.direct("github-action-history", "verb", name, "higher")
         series = Series("github-action-history", suite, name, bucket="value", unit=unit)
         value = at(bench, "value")
-        number = out.number(float_or_none(value) if isinstance(value, str) else value, series)
+        number = out.number(finite(value) if isinstance(value, str) else value, series)
         if number is not None:
             out.add_of_run(series.pack(), number, run, moment)
 
@@ -267,7 +267,7 @@ def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -
         if element.tag == "BenchmarkResults" and element.find("failed") is not None:
             out.problem("failed-benchmark", f"{name}: it failed")
         elif mean is not None:
-            out.add(Series(kind, "", name, "time", bucket="mean", unit="ns"), float_or_none(mean.get("value", "")))
+            out.add(Series(kind, "", name, "time", bucket="mean", unit="ns"), finite(mean.get("value", "")))
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from engine.core.reading import (
     from_first_character,
     whole_lines,
 )
+from engine.core.units import finite
 from engine.formats.delimited import BOM, header_fields, records
 from engine.run_comparison.reading.series import (
     BadShape,
@@ -27,7 +28,6 @@ from engine.run_comparison.reading.series import (
     Series,
     as_list,
     as_object,
-    float_or_none,
     load_document,
 )
 
@@ -180,7 +180,7 @@ def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) 
         above, _, key = path.rpartition(".")
         inside = at(entry, above) if above else entry
         value = inside.get(key, "-") if isinstance(inside, dict) else "-" if inside is None else [inside]
-        number = float_or_none(value) if isinstance(value, str) else None
+        number = finite(value) if isinstance(value, str) else None
         series = base._replace(resource=quantity, bucket=bucket, unit=unit)
         number = out.number(value if number is None else number, series, path=path) if value != "-" else None
         if number is not None:  # Gatling writes texts, and - for nothing
@@ -341,7 +341,7 @@ class _Found:
         if rule.bucket == "passed":
             out.end(text == "VALID")
             return
-        value = float_or_none(text.rstrip("kMG"))
+        value = finite(text.rstrip("kMG"))
         if value is None:
             if text:
                 out.problem("bad-value", f"{text[:40]} is not a number", line=line)

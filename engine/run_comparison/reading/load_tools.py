@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from engine.core.reading import FileKind, Reading, Source, from_first_character, whole_lines
+from engine.core.units import finite
 from engine.formats import json_text
 from engine.formats.delimited import BOM
 from engine.run_comparison.reading.frames import (
@@ -38,7 +39,6 @@ from engine.run_comparison.reading.series import (
     as_list,
     as_object,
     as_text,
-    float_or_none,
     join_labels,
     time_ms,
 )
@@ -85,7 +85,7 @@ def _sum(counts: Any, keep: Callable[[str], bool] = lambda key: True) -> float:
 def _vegeta(out: Collected, document: Any) -> None:
     report, base = as_object(document, "the document"), Series("vegeta", "", "request")
     out.report_ms = time_ms(report.get("earliest"))
-    share, asked = float_or_none(report.get("success")), report.get("requests", 1)
+    share, asked = finite(report.get("success")), report.get("requests", 1)
     if asked and (share is None or take_success(out, base, share, 1)):
         take_all(out, base, report, (each for each in _VEGETA if at(report, each.path) != 0))  # 0: it was not ended
 
@@ -113,7 +113,7 @@ def _ghz(out: Collected, document: Any) -> None:
         return
     take_all(out, base, report, _GHZ)
     for part in as_list(report.get("latencyDistribution") or [], "latencyDistribution"):
-        bucket = PERCENTILES.get(f"{float_or_none(at(part, 'percentage')) or 0:g}")
+        bucket = PERCENTILES.get(f"{finite(at(part, 'percentage')) or 0:g}")
         if bucket is not None:
             out.add(base._replace(resource="latency", bucket=bucket, unit="ns"), at(part, "latency"))
 
@@ -133,9 +133,9 @@ def _jmeter(out: Collected, document: Any) -> None:
 def _jmeter_label(out: Collected, label: str, entry: Any) -> None:
     base, asked = (
         Series("jmeter-statistics", "", label),
-        float_or_none(as_object(entry, label).get("sampleCount")) or 0.0,
+        finite(as_object(entry, label).get("sampleCount")) or 0.0,
     )
-    if take_success(out, base, asked - (float_or_none(at(entry, "errorCount")) or 0.0), asked):
+    if take_success(out, base, asked - (finite(at(entry, "errorCount")) or 0.0), asked):
         take_all(out, base, entry, _JMETER)
 
 
@@ -152,7 +152,7 @@ def _gatling(out: Collected, document: Any) -> None:
     while waiting:
         entry = waiting.pop()
         stats = as_object(entry.get("stats", entry), "stats")
-        good, asked = (float_or_none(at(stats, f"numberOfRequests.{which}")) or 0.0 for which in ("ok", "total"))
+        good, asked = (finite(at(stats, f"numberOfRequests.{which}")) or 0.0 for which in ("ok", "total"))
         base = Series("gatling", "", as_text(entry.get("path") or stats.get("name")) or "all requests")
         if take_success(out, base, good, asked):
             take_all(out, base, stats, _GATLING)
@@ -224,7 +224,7 @@ def take_log(out: Collected, kind: str, labels: Mapping[str, Requests]) -> None:
 
 def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> float | None:
     """Return a number of a row; a bad one is a problem."""
-    value = float_or_none(row.get(name, ""))
+    value = finite(row.get(name, ""))
     if value is None or value < 0:
         out.problem("bad-value", f"{name}: {row.get(name, '')[:40]!r} is no number from 0 on", line=line)
         return None
@@ -242,7 +242,7 @@ def _jtl(out: Collected, kind: str, rows: DelimitedRows) -> None:
             label += " (transaction)"
         good = row.get("success", "true").lower() == "true"
         count, failed = (
-            int(float_or_none(row.get(name, "")) or least) for name, least in (("samplecount", 1), ("errorcount", 0))
+            int(finite(row.get(name, "")) or least) for name, least in (("samplecount", 1), ("errorcount", 0))
         )
         start = parse_time(row.get("timestamp", ""))
         labels.setdefault(label, Requests()).add(took, start, good=good, count=count, failed=failed)
@@ -255,7 +255,7 @@ def _requests(took: str, start: str, unit_ms: float, out: Collected, kind: str, 
     for line, row in rows:
         value = _number(out, row, took, line)
         if value is not None:
-            begin = float_or_none(row.get(start, ""))
+            begin = finite(row.get(start, ""))
             requests.add(unit_ms * value, begin and 1000 * begin, good=row.get("status-code", "200")[:1] in ("2", "3"))
     take_log(out, kind, {"request": requests} if requests.count else {})
 
@@ -298,8 +298,8 @@ _LOCUST = (
 def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
     name = "Total"
     for line, row in rows:
-        asked = float_or_none(row.get("request count", row.get("# requests", ""))) or 0.0
-        failed = float_or_none(row.get("failure count", row.get("# failures", ""))) or 0.0
+        asked = finite(row.get("request count", row.get("# requests", ""))) or 0.0
+        failed = finite(row.get("failure count", row.get("# failures", ""))) or 0.0
         name = " ".join(word for word in (row.get("type", row.get("method", "")), row.get("name", "")) if word)
         if asked and take_success(out, Series(kind, "", name), asked - failed, asked):
             _take_row(out, Series(kind, "", name), row, _LOCUST, line)
@@ -365,7 +365,7 @@ class _K6:
 def _k6_csv(out: Collected, kind: str, rows: DelimitedRows) -> None:
     metrics = _K6()
     for line, row in rows:
-        value = float_or_none(row.get("metric_value", ""))
+        value = finite(row.get("metric_value", ""))
         if value is None:
             out.problem("bad-value", f"{row.get('metric_value', '')[:40]!r} is no number", line=line)
         else:
@@ -425,7 +425,7 @@ class K6Stream(RunFile):
             if point.type == "Metric":
                 metrics.types[point.metric] = (as_text(point.data.get("type")), as_text(point.data.get("contains")))
             elif point.type == "Point":
-                value = float_or_none(point.data.get("value"))
+                value = finite(point.data.get("value"))
                 if value is not None:
                     metrics.add(point.metric, value)
                 else:
@@ -439,11 +439,11 @@ def _jtl_xml(out: Collected, kind: str, elements: Iterator[tuple[int, Element]])
     for depth, element in elements:
         if depth != 1 or element.tag not in ("httpSample", "sample"):
             continue  # a sample inside another one is a part of it
-        took = float_or_none(element.get("t", ""))
+        took = finite(element.get("t", ""))
         if took is None or took < 0:
             out.problem("bad-value", f"t: {element.get('t', '')[:40]!r} is no time")
             continue
-        start = float_or_none(element.get("ts", ""))
+        start = finite(element.get("ts", ""))
         labels.setdefault(element.get("lb") or "request", Requests()).add(
             took, start, good=element.get("s", "true") == "true"
         )

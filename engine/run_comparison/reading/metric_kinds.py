@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from engine.core.units import finite
 from engine.run_comparison.reading.series import (
     BadShape,
     as_number,
     as_object,
     as_text,
     duration_ms,
-    float_or_none,
     join_labels,
 )
 
@@ -102,7 +102,7 @@ def _read_etcd_metrics(document: Any) -> Readings:
 
 
 def _bound_of(bucket: str) -> float:
-    bound = float_or_none(bucket)
+    bound = finite(bucket)
     return math.inf if bound is None else bound
 
 
@@ -139,7 +139,7 @@ def _add_sample(sums: dict[str, float], what: str, sample: dict[str, Any]) -> No
     if "client" in labels and (client := _CLIENT.match(labels["client"])):
         labels["client"] = (client[1] + client[3]).strip()
     pair = sample.get("value")
-    number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
+    number = finite(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
     if number is not None:
         sums[join_labels(labels)] += number
 

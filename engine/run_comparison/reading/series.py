@@ -304,15 +304,6 @@ def duration_ms(text: Any) -> float:
     return -total if text != body else total
 
 
-def float_or_none(value: Any) -> float | None:
-    """Convert to a float; None for what is no finite number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def as_object(value: Any, what: str = "") -> dict[str, Any]:
     """Return ``value`` if it is an object. Raises BadShape that names it, if given, as ``what``."""
     if not isinstance(value, dict):

@@ -12,7 +12,7 @@ from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
-from tui.widgets.drawing.plot import Mark, Series, finite, histogram, plot
+from tui.widgets.drawing.plot import Mark, Series, histogram, plot
 from tui.widgets.facts import Fact
 from tui.widgets.table.window import as_listed, lined_up, peak_of
 
@@ -39,7 +39,7 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
     number = (fit_text(f"{cell.value:.1f}", 6, "right"), "")
     width = cell.width - 6
     low, share, high = (
-        finite(value) for value in (cell.row.get("cpu_share_low"), cell.value, cell.row.get("cpu_share_high"))
+        units.finite(value) for value in (cell.row.get("cpu_share_low"), cell.value, cell.row.get("cpu_share_high"))
     )
     top = max(cell.peak(cell.name), cell.peak("cpu_share_high"))
     if low is None or share is None or high is None or not top > 0:

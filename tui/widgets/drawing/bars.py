@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.units import finite
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_axis, place, span_of
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join, split_at
-from tui.widgets.drawing.plot import finite
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine.core.units import finite
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_axis, place, round_range, span_of, tick_texts, ticks
 from tui.widgets.drawing.canvas import Canvas
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 
 Numbers = Sequence[Any]
 """Numbers in any sequence: list, NumPy array, Polars series. None, NaN and infinities are gaps."""
-
-
-def finite(value: Any) -> float | None:
-    """Return ``value`` as a finite float, else None."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 @dataclass(frozen=True)
