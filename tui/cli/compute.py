@@ -64,7 +64,8 @@ def compute(arguments: argparse.Namespace) -> Computation:
         # Other processes begin to read while this one still loads what it needs.
         pool = _start_reading(scan, wanted, live)
         sizes = {path: stat[2] for path, stat in scan.changes.changed.items()}
-        ahead = read_ahead.start(sizes, scan.roots, lambda: wanted.load().kinds, live, tasks.memory(live), tasks.budget)
+        memory, kinds = tasks.memory(live), lambda: wanted.load().kinds
+        ahead = read_ahead.start(sizes, scan.roots, kinds, live, memory, tasks.budget, wanted.effort)
     if pool is None and live.workers != 1 and any(stat[2] > tasks.SMALL for stat in scan.changes.changed.values()):
         passed = attempt(tasks.memory(live), tasks.patience(scan.size))
     try:

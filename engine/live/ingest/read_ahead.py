@@ -28,7 +28,7 @@ from engine.live.ingest import file_content
 if TYPE_CHECKING:
     from engine.live.options import LiveSettings
 
-WORTH = 48 << 20  # bytes to read from which the process pays: below, they are read before it has loaded the readers
+WORTH = 48 << 20  # bytes of job histories from which the process pays: fewer are read before it has loaded the readers
 SHARE = 0.6  # of the bytes is what it reads: it need not load what a session and computing need
 FRONT = 1 << 20  # bytes of a log from which its reader foresees a later state; most bytes of a line where it is cut
 
@@ -76,15 +76,16 @@ def start(
     settings: LiveSettings,
     memory: int,
     budget: Callable[[int], AbstractContextManager[object]],
+    effort: int = 1,
 ) -> ReadAhead | None:
     """Fork the process. Returns None if it would not pay, or once threads run or Polars is loaded.
 
     ``sizes``: of all files below ``roots``, by path; ``kinds``: loads the readers. The process may take ``memory`` bytes;
-    ``budget`` bounds its time for some bytes.
+    ``budget`` bounds its time for some bytes; ``effort``: of reading a byte (``Entry``).
     """
     plain = {path: size for path, size in sizes.items() if not path.endswith(PACKED)}
     size = sum(plain.values())
-    if settings.workers == 1 or size < WORTH or threading.active_count() > 1 or "polars" in sys.modules:
+    if settings.workers == 1 or size * effort < WORTH or threading.active_count() > 1 or "polars" in sys.modules:
         return None
     begins = dict(_begins(plain, roots, int(size * SHARE)))
     file = tempfile.TemporaryFile()  # noqa: SIM115
