@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.live.options import LiveSettings
 
 WORTH = 48 << 20  # bytes of job histories from which the process pays: fewer are read before it has loaded the readers
-SHARE = 0.6  # of the bytes is what it reads: it need not load what a session and computing need
+SHARE = 0.5  # of the bytes is what it reads: handing them over takes as long as what it need not load
 FRONT = 1 << 20  # bytes of a log from which its reader foresees a later state; most bytes of a line where it is cut
 
 
