@@ -14,7 +14,7 @@ from engine.core.tables import Table
 from engine.core.view import Context, Inputs, Level, NoInput, Result
 from engine.output.junit import Suite
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
-from engine.run_comparison.perf_tests.benchmark_tool import (
+from engine.run_comparison.perf_tests import (
     BenchmarkKey,
     Row,
     has_readable_report,

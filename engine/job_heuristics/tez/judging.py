@@ -9,10 +9,18 @@ from typing import Any
 import polars as pl
 
 from engine.core.view import Context, Finding, Level
-from engine.job_heuristics.dr_elephant import judged, metrics
-from engine.job_heuristics.dr_elephant.display import cut
-from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
-from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, strips_of
+from engine.job_heuristics.dr_elephant import judged, side_stats
+from engine.job_heuristics.dr_elephant.gates import cut
+from engine.job_heuristics.dr_elephant.judged import (
+    STRIPS,
+    Judged,
+    JudgedFleet,
+    Told,
+    findings_of,
+    grouped,
+    root_cause,
+    strips_of,
+)
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
 from engine.job_heuristics.tez.model import MAP, OTHER, REDUCE, SCOPE, SIDES, App, Apps, Dag, waves_of
@@ -112,7 +120,7 @@ def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Jud
     says = []
     for k, (app, error, quiet) in enumerate(zip(listed, errors, unread, strict=True)):
         of_rules = (found[k] for rule, found in thrown if k in found and jobs.types[k] not in rule.excluded)
-        says.append(quiet or error or next(of_rules, "") or metrics.slow_start_error(app.conf.get(SLOW_START)))
+        says.append(quiet or error or next(of_rules, "") or side_stats.slow_start_error(app.conf.get(SLOW_START)))
     shown = _jobs(units, worst, score, counted, says)
     names = [app.app_id for app in listed]
     strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)

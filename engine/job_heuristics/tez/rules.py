@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant import metrics, side_rules
-from engine.job_heuristics.dr_elephant.display import each, integer, plain, size, span
-from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Gate, Subject, ratio
+from engine.job_heuristics.dr_elephant import side_stats, sides
+from engine.job_heuristics.dr_elephant.gates import (
+    MB,
+    Array,
+    Branch,
+    Gate,
+    Subject,
+    each,
+    integer,
+    plain,
+    ratio,
+    size,
+    span,
+)
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules
 from engine.job_heuristics.dr_elephant.side_stats import SideTasks, divided
 from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, rows, verdicts
@@ -101,7 +112,7 @@ def _speed_details(subject: Subject) -> Mapping[str, list[str]]:
 
 
 def _time_details(side: str, subject: Subject) -> Mapping[str, list[str]]:
-    made = side_rules.time_details(side, subject)
+    made = sides.time_details(side, subject)
     if side != "reduce":
         return made
     some = (subject["n"] > 0).tolist()
@@ -132,7 +143,7 @@ def _memory(name: str, class_name: str, order: int, side: str, *, default: bool 
     return TezHeuristic(
         name=name, class_name=class_name, order=order, side=side, default=default, averages=True,
         limits={"memory_ratio_severity": (0.6, 0.5, 0.4, 0.3)}, numbers={_DEFAULT: DEFAULT_MB},
-        measures=side_rules.MEMORY_MEASURES,
+        measures=sides.MEMORY_MEASURES,
         settings={"container_mb": lambda conf: memory_mb(conf, side)[0]},
         branches=(Branch((Gate(key="memory-ratio", label="memory used of the container", value=_used, rising=False,
                                limits="memory_ratio_severity"),)),),
@@ -143,9 +154,9 @@ def _memory(name: str, class_name: str, order: int, side: str, *, default: bool 
 def _others(word: str, side: str, orders: Sequence[int], prefix: str = "") -> list[TezHeuristic]:
     """Return skew, garbage collection, time and, with a fourth place, speed of a side."""
     topics: list[tuple[str, str, Mapping[str, Any]]] = [
-        ("Data Skew", "DataSkew", side_rules.SKEW), ("GC", "GC", side_rules.GC),
-        ("Time", "Time", {**side_rules.TIME, "details": lambda subject: _time_details(side, subject)}),
-        ("Speed", "Speed", {**side_rules.SPEED, "details": _speed_details, "error": lambda jobs: _speed_error(side, jobs)}),
+        ("Data Skew", "DataSkew", sides.SKEW), ("GC", "GC", sides.GC),
+        ("Time", "Time", {**sides.TIME, "details": lambda subject: _time_details(side, subject)}),
+        ("Speed", "Speed", {**sides.SPEED, "details": _speed_details, "error": lambda jobs: _speed_error(side, jobs)}),
     ]  # fmt: skip
     return [
         TezHeuristic(
@@ -161,7 +172,7 @@ HEURISTICS: tuple[TezHeuristic, ...] = tuple(
             *_others("Tez Mapper", "map", (0, 1, 2, 3), "Mapper"),
             _memory("Tez Mapper Memory", "MapperMemoryHeuristic", 4, "map"),
             TezHeuristic(
-                name="Tez Mapper Spill", class_name="MapperSpillHeuristic", order=5, side="map", **side_rules.SPILL
+                name="Tez Mapper Spill", class_name="MapperSpillHeuristic", order=5, side="map", **sides.SPILL
             ),
             *_others("Tez Reducer", "reduce", (6, 7, 8), "Reducer"),
             _memory("Scope Memory", "TezScopeMemoryHeuristic", 9, "scope"),
@@ -172,7 +183,7 @@ HEURISTICS: tuple[TezHeuristic, ...] = tuple(
     )
 )
 _BY_NAMES = {measure.names: measure for heuristic in HEURISTICS for measure in heuristic.measures}
-MEASURES = (*metrics.MEASURES, *_BY_NAMES.values())
+MEASURES = (*side_stats.MEASURES, *_BY_NAMES.values())
 
 
 def container_mb(conf: Mapping[str, str], side: str) -> int:
@@ -268,9 +279,9 @@ def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.D
         containers.append(np.array(held, dtype=np.int64))
         seconds.append(jobs.side(side)["seconds"])
         peaks.append(jobs.side(side)["peak_mb"])
-    used, wasted = metrics.memory(containers, seconds, peaks)
+    used, wasted = side_stats.memory(containers, seconds, peaks)
     starts = np.array([0 if unit.start_ms is None else unit.start_ms for unit in units], dtype=np.int64)
-    waited = metrics.waits(jobs.side("map"), jobs.side("reduce"), starts)
+    waited = side_stats.waits(jobs.side("map"), jobs.side("reduce"), starts)
     unknown = [unit.own and not unit.tasks["physical_bytes"].is_not_null().any() for unit in units]
     return jobs, made, rows(jobs, made), {
         "used_mb_s": used,

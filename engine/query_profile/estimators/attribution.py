@@ -12,7 +12,7 @@ import numpy as np
 from engine.query_profile.estimators import design, estimate, remedies
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.estimators.remedies import NO_CHANGE, NO_LAG, ChangePoint, Elbow, Lag, find_change_point
-from engine.stats import resampling
+from engine.stats import significance
 
 WIDER, WIDER_BLOCKS = 1.12, 1.2
 """Factors on the width of intervals: draws of the posterior (chains are short, weights are plugged in) and block-bootstrap
@@ -119,7 +119,7 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
     deviation = costs.draws - center
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
-    lag = resampling.block_length(len(y))
+    lag = significance.block_length(len(y))
     far = design.correlation(residual[lag:], residual[:-lag]) if len(residual) > 3 * lag else 0.0
     rho = float(np.clip(np.nan_to_num(far), 0.0, 0.8))
     factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))

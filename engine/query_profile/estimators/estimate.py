@@ -33,7 +33,7 @@ from engine.query_profile.estimators.design import (
     whiten,
 )
 from engine.stats import nonnegative
-from engine.stats.resampling import FEWEST_FITS, blocks
+from engine.stats.significance import FEWEST_FITS, blocks
 
 REWEIGHED = 3
 """Number of rounds after which the weights of the intervals are recomputed from the fit."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.query_profile.estimators import design, estimate
 from engine.query_profile.estimators.design import Costs, FitOptions, build_design, column_scale
-from engine.stats import nonnegative, resampling
+from engine.stats import nonnegative, significance
 
 SURE_BEND, SURE_T = 0.1, 5.0
 """Size and t value from which a bend is an elbow."""
@@ -155,7 +155,7 @@ def without_waiting(
     if not len(costs.draws):
         return costs, free_x, curve
     random = np.random.default_rng(options.seed)
-    length = resampling.block_length(len(y))
+    length = significance.block_length(len(y))
     begins = np.arange(0, len(y), length)
     draws, fewer = [costs.draws], replace(options, draws=options.draws // RESAMPLED_CURVES)
     for _ in range(RESAMPLED_CURVES):

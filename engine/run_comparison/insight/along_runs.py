@@ -22,7 +22,7 @@ from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples, Side, cell_means
 from engine.stats.edivisive import ChangePoint, change_points_of
-from engine.stats.resampling import draw_counts, percentile_interval
+from engine.stats.significance import draw_counts, percentile_interval
 
 CLIP = 4.0
 """Limit of run means in robust standard deviations (winsorising), so that one wild value cannot decide a resample."""

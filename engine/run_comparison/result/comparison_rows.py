@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from engine.core.incremental import Memo
 from engine.core.reading import Problem
+from engine.run_comparison import perf_tests
 from engine.run_comparison.insight import along_runs, statistical
 from engine.run_comparison.insight.along_runs import Axis, Changes, MetricChanges, RunScores
 from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather, matching
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.perf_tests import benchmark_tool, published
-from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
+from engine.run_comparison.perf_tests import BenchmarkKey
 from engine.run_comparison.reading.series import REQUEST, Direction, Series
 from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, MetricKey, directions_of, own_name
 from engine.run_comparison.runs.runs import Runs
@@ -202,7 +202,7 @@ def benchmark_comparison(
 
     Share and PASS follow the published description, since the tool has no such rule.
     """
-    answer, left, right = benchmark_tool.compare(
+    answer, left, right = perf_tests.compare(
         pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
     )
     names = memo.value(
@@ -223,7 +223,7 @@ def benchmark_comparison(
         "effect": _effects_of_means(left.mean, right.mean, ~answer.matched, names, pool.samples, parameters),
     }
     share = _share(answer.matched, counted)
-    verdict, passed = published.passes(share, parameters.pass_share)
+    verdict, passed = perf_tests.passes(share, parameters.pass_share)
     notes = (
         "As perf-tests' benchmark tool: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks "
         "is matched, as in the tool; the pass rule is the published description's, the tool has none.",
@@ -239,8 +239,8 @@ def published_comparison(
     memo: Memo,
 ) -> Comparison:
     """Compare as the published description does, over its metric set."""
-    part = published.metric_set(pooled.keys, parameters.percentiles, parameters.kinds)
-    answer = published.compare(
+    part = perf_tests.metric_set(pooled.keys, parameters.percentiles, parameters.kinds)
+    answer = perf_tests.compare_published(
         pooled.keys, pooled.samples, part, parameters.similarity, parameters.threshold, parameters.upper
     )
     names = memo.value(
@@ -263,7 +263,7 @@ def published_comparison(
     rows = np.flatnonzero(part)
     counted = answer.compared & ~columns["muted"]
     share = _share(answer.matched, counted)
-    verdict, passed = published.passes(share, parameters.pass_share)
+    verdict, passed = perf_tests.passes(share, parameters.pass_share)
     similarity = float(answer.similarity[answer.compared].mean()) if counted.any() else None
     notes = (
         f"Published mode: percentiles {', '.join(parameters.percentiles)}; values below 50 ms (API) and 1 s (pod startup) "
@@ -368,9 +368,7 @@ def statistical_comparison(
     )
     check()
     scores = along_runs.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
-    benchmark, _, _ = benchmark_tool.compare(
-        pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
-    )
+    benchmark, _, _ = perf_tests.compare(pool, parameters.scheme, parameters.threshold, parameters.min_average, memo)
     answer = _judge(rows, pooled, part, counted, evidence, resamples, scores, axis, changes, benchmark, parameters)
     return replace(answer, by_job=by_job)
 
@@ -385,7 +383,7 @@ def _judge(
     scores: tuple[RunScores, RunScores],
     axis: Axis,
     changes: Changes,
-    benchmark: benchmark_tool.Answer,
+    benchmark: perf_tests.Answer,
     parameters: ComparisonParameters,
 ) -> Comparison:
     """Return the answer for one threshold: verdicts of all rows, the matched share and its interval.

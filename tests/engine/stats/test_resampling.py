@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.stats import resampling
-from engine.stats.resampling import SLOW, block_length, blocks, draw_counts, percentile_interval
+from engine.stats import significance
+from engine.stats.significance import SLOW, block_length, blocks, draw_counts, percentile_interval
 
 
 def test_lengths_of_blocks() -> None:
@@ -24,7 +24,7 @@ def test_blocks_add_up_to_the_normal_equations(monkeypatch: pytest.MonkeyPatch) 
     assert np.allclose(grams[1], a[4:8].T @ a[4:8]) and np.allclose(rights[1], a[4:8].T @ t[4:8])
     assert np.allclose(grams.sum(axis=0), a.T @ a) and np.allclose(rights.sum(axis=0), a.T @ t)
     assert len(blocks(a, t)[0]) == math.ceil(67 / 6)
-    monkeypatch.setattr(resampling, "MOST_BYTES", 3 * 3 * 8 * 5)  # memory for five matrices
+    monkeypatch.setattr(significance, "MOST_BYTES", 3 * 3 * 8 * 5)  # memory for five matrices
     assert len(blocks(a, t, 0.0)[0]) == 5
 
 

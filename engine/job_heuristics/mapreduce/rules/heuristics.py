@@ -1,6 +1,6 @@
 """Dr. Elephant's MapReduce heuristics, in its order.
 
-See docs/models/job-heuristics.md, "The MapReduce heuristics". What Tez shares of them is in ``dr_elephant.side_rules``.
+See docs/models/job-heuristics.md, "The MapReduce heuristics". What Tez shares of them is in ``dr_elephant.sides``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut, each, factor, integer, plain, size, span, split
-from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Final, Gate, Subject, ratio
+from engine.job_heuristics.dr_elephant.gates import (
+    MB,
+    MINUTE,
+    MOST_DETAILS,
+    Array,
+    Branch,
+    Final,
+    Gate,
+    Subject,
+    cut,
+    each,
+    factor,
+    integer,
+    plain,
+    ratio,
+    size,
+    span,
+    split,
+)
 from engine.job_heuristics.dr_elephant.heuristic import Rule, Rules
-from engine.job_heuristics.dr_elephant.metrics import MEASURES as OF_METRICS
-from engine.job_heuristics.dr_elephant.side_rules import (
+from engine.job_heuristics.dr_elephant.side_stats import MEASURES as OF_METRICS
+from engine.job_heuristics.dr_elephant.side_stats import Measure, divided, measures
+from engine.job_heuristics.dr_elephant.sides import (
     GC,
     MEMORY_MEASURES,
     SKEW,
@@ -26,12 +44,15 @@ from engine.job_heuristics.dr_elephant.side_rules import (
     SPILL,
     TASKS,
     TIME,
+    Jobs,
+    SideHeuristic,
+    SideRule,
+    Verdict,
     speed_details,
     spill_ratio,
     time_details,
+    unscored,
 )
-from engine.job_heuristics.dr_elephant.side_stats import Measure, divided, measures
-from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules import advice

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import Setting, Wish
-from engine.job_heuristics.spark.model.app import App, Stage
-from engine.job_heuristics.spark.model.setup import (
+from engine.job_heuristics.spark.model.app import (
     KUBERNETES,
     LOCAL,
     MB,
@@ -16,6 +15,8 @@ from engine.job_heuristics.spark.model.setup import (
     STANDALONE,
     WITH_OVERHEAD,
     YARN,
+    App,
+    Stage,
     cluster,
     is_dynamic,
     on_databricks,

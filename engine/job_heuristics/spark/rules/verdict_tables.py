@@ -10,14 +10,15 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import judged
-from engine.job_heuristics.dr_elephant.display import details_json
-from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
+from engine.job_heuristics.dr_elephant.gates import details_json
 from engine.job_heuristics.dr_elephant.judged import (
     FAILED,
     STRIPS,
     Judged,
     JudgedFleet,
+    cause_of,
     findings_of,
+    root_cause,
     strips_of,
 )
 from engine.job_heuristics.spark.model.app import App

@@ -9,7 +9,7 @@ from engine.core.incremental import Memo
 from engine.run_comparison.insight import along_runs
 from engine.run_comparison.insight.statistical import Evidence, gather, limits
 from engine.run_comparison.runs.samples import Samples, Side
-from engine.stats.resampling import draw_counts
+from engine.stats.significance import draw_counts
 from tests.engine.run_comparison.random_sides import pooled, random_runs, side_of
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from engine.core.incremental import Memo
 from engine.core.view import Inputs, NoInput
+from engine.run_comparison import perf_tests
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
-from engine.run_comparison.perf_tests import benchmark_tool
 from engine.run_comparison.runs import selection
 from engine.run_comparison.runs.runs import Run, UpstreamView
 from engine.run_comparison.view import VIEW
@@ -63,7 +63,7 @@ def test_every_metric_in_full_precision(folder: Path, small: Inputs) -> None:
     }
     assert [run.number for run in detail.left] == expected["left_runs_selected"]
     assert [run.number for run in detail.right] == expected["right_runs_selected"]
-    left, right = benchmark_tool.moments(detail.samples)
+    left, right = perf_tests.moments(detail.samples)
     for metric in expected["metrics"]:
         at = rows[tuple(metric[k] for k in ("Test", "Verb", "Resource", "Subresource", "Scope", "Percentile"))]
         one, two = detail.sample(at)
@@ -153,23 +153,23 @@ def test_selection_cases(folder: Path) -> None:
 def test_ks_of_separated_samples() -> None:
     wanted = [0.6994, 0.2700, 0.0996, 0.0366, 0.0135, 0.0050, 0.0018]
     for n, p in enumerate(wanted, start=1):
-        assert benchmark_tool.go_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
-    assert benchmark_tool.go_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
+        assert perf_tests.go_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
+    assert perf_tests.go_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
 
 
 def test_go_prints_odd_numbers() -> None:
-    assert [benchmark_tool.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
+    assert [perf_tests.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
         "NaN", "+Inf", "-Inf", "1.00", "NaN",
     ]  # fmt: skip
 
 
 def test_test_name_splits_the_whole_path() -> None:
     rest = "artifacts/APIResponsiveness_density_pod-affinity_T.json"
-    assert benchmark_tool.test_name("job", "1", rest) == "pod-affinity"
-    assert benchmark_tool.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
-    assert benchmark_tool.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
+    assert perf_tests.test_name("job", "1", rest) == "pod-affinity"
+    assert perf_tests.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
+    assert perf_tests.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
     assert (
-        benchmark_tool.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json")
+        perf_tests.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json")
         == "job/1/artifacts/APIResponsiveness"
     )
 

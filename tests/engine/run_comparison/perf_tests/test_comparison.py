@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.run_comparison.perf_tests.benchmark_tool import moments
+from engine.run_comparison.perf_tests import moments
 from engine.run_comparison.runs.samples import Samples
 from tests.engine.run_comparison.random_sides import side_of
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.run_comparison.perf_tests.published import percentile_of, similarity_of
+from engine.run_comparison.perf_tests import percentile_of, similarity_of
 from tests.chance import tries
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import item, perf_data, two_jobs, write_run

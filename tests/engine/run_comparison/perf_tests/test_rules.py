@@ -9,8 +9,8 @@ import pytest
 from scipy import special
 
 from engine.core.incremental import Memo
-from engine.run_comparison.perf_tests import benchmark_tool, published
-from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
+from engine.run_comparison import perf_tests
+from engine.run_comparison.perf_tests import BenchmarkKey
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.measurements import Chunk, MetricKey
 from engine.run_comparison.runs.runs import Run
@@ -33,15 +33,15 @@ def _samples(left: list[list[float]], right: list[list[float]]) -> Samples:
 
 def test_p_is_kolmogorovs_limit() -> None:
     for z in (0.3, 0.7, 1.17, 1.18, 1.19, 1.6, 2.1, 2.5):
-        found = benchmark_tool.go_ks_p(np.array([z / math.sqrt(6 * 3 / 9)]), 6, 3)[0]
+        found = perf_tests.go_ks_p(np.array([z / math.sqrt(6 * 3 / 9)]), 6, 3)[0]
         assert found == pytest.approx(special.kolmogorov(z), rel=1e-11, abs=0)
-    assert np.isnan(benchmark_tool.go_ks_p(np.array([0.5, 0.0]), 0, 3)).all()
+    assert np.isnan(perf_tests.go_ks_p(np.array([0.5, 0.0]), 0, 3)).all()
 
 
 def test_distances_and_moments_of_sides_that_lack_metrics() -> None:
     samples = _samples([[1, 3], [2], [], [-1, -5]], [[2, 4, 6], [], [1], [7, 7]])
-    assert benchmark_tool.ks_distances(samples).tolist() == pytest.approx([2 / 3, NAN, NAN, 1], nan_ok=True)
-    left, right = benchmark_tool.moments(samples)
+    assert perf_tests.ks_distances(samples).tolist() == pytest.approx([2 / 3, NAN, NAN, 1], nan_ok=True)
+    left, right = perf_tests.moments(samples)
     assert left.n.tolist() == [2, 1, 0, 2]
     assert left.mean.tolist() == pytest.approx([2, 2, NAN, -3], nan_ok=True)
     assert left.deviation.tolist() == pytest.approx([1, 0, NAN, 2], nan_ok=True)
@@ -54,7 +54,7 @@ def test_distances_and_moments_of_sides_that_lack_metrics() -> None:
 def _compare(left: list[list[float]], right: list[list[float]], scheme: str, threshold: float, average: float):
     keys = tuple(BenchmarkKey("load", "GET", str(i), "", "", "Perc90") for i in range(len(left)))
     both = Pool(keys, _samples(left, right), (frozenset(),) * len(left), np.arange(len(left)))
-    return benchmark_tool.compare(both, scheme, threshold, average, Memo())[0]
+    return perf_tests.compare(both, scheme, threshold, average, Memo())[0]
 
 
 def test_means_match_within_the_threshold_and_its_inverse() -> None:
@@ -74,7 +74,7 @@ def test_means_match_within_the_threshold_and_its_inverse() -> None:
 
 def test_distributions_match_from_the_threshold_on() -> None:
     left, right = [[1.0, 2], [1.0, 2], []], [[1.0, 2], [8.0, 9], [1.0]]
-    p = float(benchmark_tool.go_ks_p(np.array([1.0]), 2, 2)[0])
+    p = float(perf_tests.go_ks_p(np.array([1.0]), 2, 2)[0])
     for threshold, matched in ((p, True), (math.nextafter(p, 1), False)):
         answer = _compare(left, right, "ks", threshold, 0.0)
         assert answer.matched.tolist() == [True, matched, True]
@@ -87,18 +87,18 @@ def test_similarities() -> None:
         np.array([[1.0, 3], [-1, -3], [0, 0], [2, 2], [0, 0]]),
         np.array([[2.0, 6], [-2, -6], [0, 0], [-1, -1], [4, 4]]),
     )
-    assert published.ratio_of_means(left.mean(axis=1), right.mean(axis=1)).tolist() == [0.5, 0.5, 1, 0, 0]
-    assert published.similarity_of("distribution", left, right).tolist() == [0.5, 0.5, 1, 0, 0]
-    assert published.similarity_of("overlap", left, right).tolist() == [0.5, 0.5, 1, 0, 0]
+    assert perf_tests.ratio_of_means(left.mean(axis=1), right.mean(axis=1)).tolist() == [0.5, 0.5, 1, 0, 0]
+    assert perf_tests.similarity_of("distribution", left, right).tolist() == [0.5, 0.5, 1, 0, 0]
+    assert perf_tests.similarity_of("overlap", left, right).tolist() == [0.5, 0.5, 1, 0, 0]
 
 
 KEYS = [MetricKey(*series) for series in (API, API._replace(bucket="Perc50"), API._replace(kind="odd"), PODS)]
 
 
 def test_which_metrics_are_part_of_the_set() -> None:
-    assert published.metric_set(KEYS, ["90", "99"], ()).tolist() == [True, False, False, False]
-    assert published.metric_set(KEYS, ["90", "50"], ()).tolist() == [True, True, False, True]
-    assert published.metric_set(KEYS, ["90"], ("odd",)).tolist() == [False, False, True, False]
+    assert perf_tests.metric_set(KEYS, ["90", "99"], ()).tolist() == [True, False, False, False]
+    assert perf_tests.metric_set(KEYS, ["90", "50"], ()).tolist() == [True, True, False, True]
+    assert perf_tests.metric_set(KEYS, ["90"], ("odd",)).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("similarity", ["distribution", "overlap", "ratio"])
@@ -107,7 +107,7 @@ def test_published_answers(similarity: str) -> None:
     left = [[10.0, 70], [100.0], [10.0], [100.0, 400], [10.0], [], [60.0], [80.0]]
     right = [[40.0, 100, 100], [200.0], [40.0], [900.0, 7000], [40.0], [80.0], [], [60.0]]
     part = np.array([True, True, True, True, True, True, True, False])
-    answer = published.compare(keys, _samples(left, right), part, similarity, 0.5, 1.5)
+    answer = perf_tests.compare_published(keys, _samples(left, right), part, similarity, 0.5, 1.5)
     assert answer.compared.tolist() == [True] * 5 + [False] * 3
     assert answer.mean_left[:5].tolist() == [
         60,
@@ -128,8 +128,8 @@ def test_published_answers(similarity: str) -> None:
 
 
 def test_verdicts() -> None:
-    assert published.passes(None, 0.8) == ("undecided", None)
-    assert (published.passes(0.8, 0.8), published.passes(0.79, 0.8)) == (("PASS", True), ("FAIL", False))
+    assert perf_tests.passes(None, 0.8) == ("undecided", None)
+    assert (perf_tests.passes(0.8, 0.8), perf_tests.passes(0.79, 0.8)) == (("PASS", True), ("FAIL", False))
 
 
 def _chunk(
@@ -139,7 +139,7 @@ def _chunk(
 
 
 def test_files_keys_and_values_of_a_run() -> None:
-    table = benchmark_tool.KeyTable()
+    table = perf_tests.KeyTable()
     series = [API, PODS, API._replace(bucket="Perc99"), API._replace(metric="pod_startup, x"), API]
     run = Run(("ci", "a-job"), "a-job", "7", chunks=(
         ("artifacts/PodStartupLatency_x_load_T.json", _chunk([1, 3], [8, 9], [5, 5])),
@@ -150,44 +150,44 @@ def test_files_keys_and_values_of_a_run() -> None:
         ("artifacts/APIResponsiveness.json", _chunk([2], [1], [9])),
         ("artifacts/Other_load_T.json", _chunk([2], [1], [9])),
     ))  # fmt: skip
-    values = benchmark_tool._values_of_run(run, table, series, 5)
+    values = perf_tests._values_of_run(run, table, series, 5)
     assert values.values.tolist() == [0, 4, 8, 9]  # null is 0, too few requests leave 3 out; pods come last
     assert [[*table.keys][number].bucket for number in values.metrics] == ["Perc99", "Perc90", "Perc50", "Perc90"]
     assert [[*table.keys][number].verb for number in values.metrics] == ["GET", "GET", "Pod-Startup", "Pod-Startup"]
     assert {key.test for key in table.keys} == {"load"} and len(table.keys) == 4
     assert (
         table.numbers("load", np.array([4, 0]), series).tolist()
-        == [table.keys[benchmark_tool.BenchmarkKey("load", *API[2:6], API.bucket)]] * 2
+        == [table.keys[perf_tests.BenchmarkKey("load", *API[2:6], API.bucket)]] * 2
     )
-    empty = benchmark_tool._values_of_run(Run(("a",), "a", "1"), table, series, 5)
+    empty = perf_tests._values_of_run(Run(("a",), "a", "1"), table, series, 5)
     assert empty.values.size == empty.metrics.size == empty.links.size == 0
 
 
 def test_reports_that_are_read() -> None:
     path = "artifacts/APIResponsiveness_load_T.json"
-    assert benchmark_tool.has_readable_report(Run(("a",), "a", "1", chunks=((path, _chunk([], [], [])),)))
+    assert perf_tests.has_readable_report(Run(("a",), "a", "1", chunks=((path, _chunk([], [], [])),)))
     for name, chunk in (
         (path, _chunk([], [], [], refused=True)),
         (path, _chunk([], [], [], "2")),
         ("x_y_z", _chunk([], [], [])),
     ):
-        assert not benchmark_tool.has_readable_report(Run(("a",), "a", "1", chunks=((name, chunk),)))
-    assert [benchmark_tool.file_rank(name) for name in (path, "artifacts/PodStartupLatency_", "x/" + path)] == [
+        assert not perf_tests.has_readable_report(Run(("a",), "a", "1", chunks=((name, chunk),)))
+    assert [perf_tests.file_rank(name) for name in (path, "artifacts/PodStartupLatency_", "x/" + path)] == [
         0,
         1,
         None,
     ]
-    assert benchmark_tool._test_of(Run((), "", "1"), path) == "load"
-    assert benchmark_tool._test_of(Run(("x_y", "j"), "", "1"), "artifacts/APIResponsiveness_load.json") is None
+    assert perf_tests._test_of(Run((), "", "1"), path) == "load"
+    assert perf_tests._test_of(Run(("x_y", "j"), "", "1"), "artifacts/APIResponsiveness_load.json") is None
 
 
 def test_printed_tables() -> None:
-    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> benchmark_tool.Row:
-        return benchmark_tool.Row(
+    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> perf_tests.Row:
+        return perf_tests.Row(
             BenchmarkKey("load", "GET", resource, "", "cluster", bucket), matched, ratio, 0.25, 1.5, 2, 3, 4
         )
 
-    text = benchmark_tool.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
+    text = perf_tests.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
     lines = text.split("Perc90 mismatched: 4\n\n")[1].splitlines()
     assert [line.split()[2] for line in lines[1:5]] == ["c", "d", "a", "b"]
     assert lines[1] == (
@@ -198,4 +198,4 @@ def test_printed_tables() -> None:
         (99, "mismatched", 0), (99, "matched", 0), (90, "mismatched", 4), (90, "matched", 1), (50, "mismatched", 0),
         (50, "matched", 0),
     )]  # fmt: skip
-    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in benchmark_tool.printed([row("a", NAN)], "ks")
+    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in perf_tests.printed([row("a", NAN)], "ks")
