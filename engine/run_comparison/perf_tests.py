@@ -61,9 +61,7 @@ def has_readable_report(run: Run) -> bool:
 
 def _test_of(run: Run, rest: str) -> str | None:
     """Return the test of a file that the tool reads, else None; ``rest``: path in the run."""
-    if file_rank(rest) is None:
-        return None
-    return test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
+    return None if file_rank(rest) is None else test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
 
 
 class KeyTable:
@@ -163,10 +161,7 @@ def _means_in_order(side: Side, *, squared: bool = False) -> Floats:
             turned = np.ascontiguousarray(rows[block].T)
             if squared:
                 turned = turned * turned
-            if turned.shape[1] == 1:
-                total[block] = np.cumsum(turned)[-1]
-            else:
-                total[block] = np.add.reduce(turned, axis=0)
+            total[block] = np.cumsum(turned)[-1] if turned.shape[1] == 1 else np.add.reduce(turned, axis=0)
         means[metrics] = total / size
     return means
 
@@ -194,8 +189,7 @@ def go_ks_p(distance: Floats, n1: int, n2: int) -> Floats:
     y = np.exp(-1.23370055013616983 / (z * z))
     small = 1.0 - 2.25675833419102515 * np.sqrt(-np.log(y)) * (y + y**9 + y**25 + y**49)
     x = np.exp(-2.0 * z * z)
-    large = 2.0 * (x - x**4 + x**9)
-    return np.where(z == 0, 1.0, np.where(z < 1.18, small, large))
+    return np.where(z == 0, 1.0, np.where(z < 1.18, small, 2.0 * (x - x**4 + x**9)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +379,7 @@ def compare_published(
 
 def passes(share: float | None, pass_share: float) -> tuple[str, bool | None]:
     """Return the overall verdict from the share of matching metrics; None: nothing could be compared."""
-    if share is None:
-        return "undecided", None
-    return ("PASS", True) if share >= pass_share else ("FAIL", False)
+    return ("undecided", None) if share is None else ("PASS", True) if share >= pass_share else ("FAIL", False)
 
 
 _PUBLISHED_BLOCK = 65_536

@@ -39,9 +39,7 @@ class ChangePoint:
 
 
 def _relative(before: float, after: float) -> float:
-    if before == after:
-        return 0.0
-    return math.inf if before == 0 else after / before - 1.0
+    return 0.0 if before == after else math.inf if before == 0 else after / before - 1.0
 
 
 def best_split(series: Floats) -> tuple[int, float]:
@@ -77,8 +75,11 @@ def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
     size_x = tau.astype(np.float64)
     size_y = np.maximum(np.arange(2, n + 1)[None, :] - tau, 1).astype(np.float64)
     both = size_x + size_y
-    inside_y = 2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0))
-    return 2.0 / both, size_y / (both * np.maximum(size_x - 1.0, 1.0)), inside_y
+    return (
+        2.0 / both,
+        size_y / (both * np.maximum(size_x - 1.0, 1.0)),
+        2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0)),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -86,8 +86,7 @@ def merge_sorted(left: Floats, right: Floats) -> Merged:
         for row in range(len(x)):
             at[row] = y[row].searchsorted(x[row])
         tied = (x[:, 1:] == x[:, :-1]).any(axis=1) | (y[:, 1:] == y[:, :-1]).any(axis=1)
-        behind = np.minimum(at, n2 - 1) + (np.arange(len(x)) * n2)[:, None]
-        tied |= (np.take(y, behind) == x).any(axis=1)
+        tied |= (np.take(y, np.minimum(at, n2 - 1) + (np.arange(len(x)) * n2)[:, None]) == x).any(axis=1)
         u_left[rows] = at.sum(axis=1)
         # Between two left values the gap only grows or shrinks: it is largest at one of them or just before.
         share = at / n2
@@ -118,25 +117,21 @@ def _merge_block(left: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
         last = np.ones(both.shape, dtype=bool)
         np.not_equal(values[:, 1:], values[:, :-1], out=last[:, :-1])
     seen_right = np.cumsum(is_right, axis=1)
-    seen_left = np.arange(1, n + 1) - seen_right
-    gap = np.abs(seen_left / n1 - seen_right / n2)
+    gap = np.abs((np.arange(1, n + 1) - seen_right) / n1 - seen_right / n2)
     gap[~last] = 0.0
     distance = gap.max(axis=1)
     if last.all():
         # Without ties a left value beats the right values seen before it.
-        u_left = (seen_right * (1 - is_right)).sum(axis=1).astype(np.float64)
-        return distance, u_left, np.zeros(len(both))
+        return distance, (seen_right * (1 - is_right)).sum(axis=1).astype(np.float64), np.zeros(len(both))
     place = np.arange(n)
     end = np.where(last, place, n)
     end = np.minimum.accumulate(end[:, ::-1], axis=1)[:, ::-1]
     first = np.ones(both.shape, dtype=bool)
     first[:, 1:] = last[:, :-1]
     start = np.maximum.accumulate(np.where(first, place, 0), axis=1)
-    rank = (start + end) / 2.0 + 1.0
-    rank_left = (rank * (1 - is_right)).sum(axis=1)
+    rank_left = (((start + end) / 2.0 + 1.0) * (1 - is_right)).sum(axis=1)
     size = (end - start + 1).astype(np.float64)
-    tie_term = np.where(last, size**3 - size, 0.0).sum(axis=1)
-    return distance, rank_left - n1 * (n1 + 1) / 2.0, tie_term
+    return distance, rank_left - n1 * (n1 + 1) / 2.0, np.where(last, size**3 - size, 0.0).sum(axis=1)
 
 
 @lru_cache(maxsize=512)
@@ -228,8 +223,7 @@ def mann_whitney(left: Floats, right: Floats, merged: Merged | None = None) -> T
             above[i] = 1.0 - (table[score - 1] if score else 0.0)
             rest[i] = False
     if rest.any():
-        variance = pairs / 12.0 * (n + 1 - merged.tie_term[rest] / (n * (n - 1)))
-        spread = np.sqrt(np.maximum(variance, 0.0))
+        spread = np.sqrt(np.maximum(pairs / 12.0 * (n + 1 - merged.tie_term[rest] / (n * (n - 1))), 0.0))
         flat = spread == 0
         shift = u[rest] - pairs / 2.0
         safe = np.where(flat, 1.0, spread)
@@ -251,8 +245,7 @@ def critical_rank(n1: int, n2: int, alpha: float) -> int:
         return int(np.searchsorted(u_distribution(n1, n2), alpha * (1 + 1e-12), side="right"))
     from engine.stats.special import ndtri
 
-    c = pairs / 2.0 + float(ndtri(alpha)) * math.sqrt(pairs * (n1 + n2 + 1) / 12.0)
-    return max(0, math.floor(c + 0.5))
+    return max(0, math.floor((pairs / 2.0 + float(ndtri(alpha)) * math.sqrt(pairs * (n1 + n2 + 1) / 12.0)) + 0.5))
 
 
 Ints = NDArray[np.int64]
@@ -382,8 +375,7 @@ def _select_rows(x: Floats, y: Floats, ranks: Ints) -> Floats:
     guess = grid[:, place]
     per_rank = (grid[:, above] - grid[:, below]) / ((above - below) * (pairs / size))
     few = max(x.shape[1] // _SOME, 1)
-    some = x[:, ((np.arange(few) + 0.5) / few * x.shape[1]).astype(np.int64)]
-    needles = some[:, None, :] + guess[:, :, None]
+    needles = x[:, ((np.arange(few) + 0.5) / few * x.shape[1]).astype(np.int64)][:, None, :] + guess[:, :, None]
     smaller = np.array([right.searchsorted(row).sum(axis=1) for right, row in zip(y, needles, strict=True)])
     off = first - smaller * (x.shape[1] / few)
     reach = _REACH + _REACH_SHARE * pairs**0.5 + np.abs(off) / 8.0
@@ -403,8 +395,7 @@ def _grid(x: Floats, y: Floats) -> Floats:
     """Return differences of coarse quantiles of sorted samples, sorted."""
     at = (np.arange(_COARSE) + 0.5) / _COARSE
     few_x = x[:, (at * x.shape[1]).astype(np.int64)]
-    few_y = y[:, (at * y.shape[1]).astype(np.int64)]
-    grid = (few_y[:, None, :] - few_x[:, :, None]).reshape(len(x), -1)
+    grid = (y[:, (at * y.shape[1]).astype(np.int64)][:, None, :] - few_x[:, :, None]).reshape(len(x), -1)
     grid.sort(axis=1)
     return grid
 
@@ -428,8 +419,7 @@ def _select_between(
     start, counts = positions[:, 0], positions[:, 1] - positions[:, 0]
     skipped = start.sum(axis=2)
     ends = np.cumsum(counts).reshape(shape)
-    offset = start + (np.arange(len(x)) * y.shape[1])[:, None, None] - (ends - counts)
-    place = np.repeat(offset, counts.ravel())
+    place = np.repeat(start + (np.arange(len(x)) * y.shape[1])[:, None, None] - (ends - counts), counts.ravel())
     place += np.arange(place.size)
     inside = y.ravel()[place]
     inside -= np.repeat(np.broadcast_to(x[:, None, :], shape), counts.ravel())

@@ -192,8 +192,7 @@ class Outlook:
 def change(now: float, then: float) -> tuple[float | None, str]:
     """Return the change in percent of a figure where less is better (None if it was 0), and ``better``, ``worse`` or
     ``same``."""
-    word = "same" if now == then else "better" if then < now else "worse"
-    return (100 * (then / now - 1) if now else None), word
+    return (100 * (then / now - 1) if now else None), "same" if now == then else "better" if then < now else "worse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,9 @@ class Tree:
 
     def levels(self) -> Array:
         """Return severities 0-4."""
-        mildest = [reduce(np.minimum, [reading.levels() for reading in branch]) for branch in self.branches]
-        return reduce(np.maximum, mildest)
+        return reduce(
+            np.maximum, [reduce(np.minimum, [reading.levels() for reading in branch]) for branch in self.branches]
+        )
 
 
 def ratio(part: Array, whole: Array) -> Array:
@@ -171,9 +172,7 @@ def amount(value: float, unit: str) -> str:
         )
     if unit == "tasks":
         return f"{value:,.0f} task{'' if round(value) == 1 else 's'}"
-    if unit == "10000":
-        return f"{value / 10_000:.4g}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value / 10_000:.4g}" if unit == "10000" else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
@@ -226,8 +225,7 @@ def java_double(value: float) -> str:
         return text if "e" not in text else format(Decimal(text), "f")
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
-    power = len(digits) - 1 + int(exponent)
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{(len(digits) - 1 + int(exponent))}"
 
 
 def plain(values: Array) -> list[str]:
@@ -238,8 +236,7 @@ def plain(values: Array) -> list[str]:
 def each(write: Callable[[Any], str], values: Array) -> list[str]:
     """Apply ``write`` to each value, once per distinct value."""
     listed = values.tolist()
-    texts = {value: write(value) for value in set(listed)}
-    return list(map(texts.__getitem__, listed))
+    return list(map({value: write(value) for value in set(listed)}.__getitem__, listed))
 
 
 MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535

@@ -116,8 +116,7 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     runs = runs_like(jobs, job_id)
     runs = runs.join(inputs, "job_id", "left", maintain_order="left").sort("submit_ms", "job_id", nulls_last=False)
     if runs.height > MOST:
-        near = runs["job_id"].to_list().index(job_id)
-        runs = runs.slice(max(0, min(near - MOST // 2, runs.height - MOST)), MOST)
+        runs = runs.slice(max(0, min(runs["job_id"].to_list().index(job_id) - MOST // 2, runs.height - MOST)), MOST)
     good = (pl.col("state") == "SUCCEEDED") & (pl.col("input_bytes") > 0)
     per_gb = 2**30 / pl.col("input_bytes")
     runs = runs.with_columns(

@@ -140,8 +140,7 @@ class Segments:
     def median(self, values: Array) -> Array:
         """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
         low, high = self._picked(values, (self.size - 1) // 2, self.size // 2)
-        middle = np.where(self.size % 2 == 1, low, divided(low + high, 2))
-        return np.where(self.size > 0, middle, 0)
+        return np.where(self.size > 0, np.where(self.size % 2 == 1, low, divided(low + high, 2)), 0)
 
     def ranked(self, values: Array, share: Array) -> Array:
         """Return the percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without
@@ -244,8 +243,7 @@ class Copies:
             return np.zeros(len(self.weights))
         order = np.argsort(values, kind="stable")
         reach = np.cumsum(self.weights[:, order], axis=1)
-        at = (reach < reach[:, -1:] / 2).sum(axis=1)
-        return values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
+        return values[order][np.minimum((reach < reach[:, -1:] / 2).sum(axis=1), len(values) - 1)].astype(np.float64)
 
     def largest(self, values: Array, empty: int) -> Array:
         """Return the largest value of any task; ``empty`` without tasks."""

@@ -77,9 +77,8 @@ class _OpenDocument:
     def __init__(self, document: Document, number: int) -> None:
         self._data = document.data
         at, size = document.mtime_ms, len(document.data)
-        times = {"st_mtime_ns": at * 1_000_000, "st_ctime_ns": at * 1_000_000}
         values = (modes.S_IFREG, number, _DEVICE, 1, 0, 0, size, at // 1000, at // 1000, at // 1000)
-        self.status = os.stat_result(values, times)
+        self.status = os.stat_result(values, {"st_mtime_ns": at * 1_000_000, "st_ctime_ns": at * 1_000_000})
 
     def read(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on, fewer at the end."""

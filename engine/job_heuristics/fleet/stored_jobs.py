@@ -327,9 +327,8 @@ def _best_advice(results: tuple[FleetResult, ...]) -> pl.DataFrame:
     """Return the RECOMMENDATIONS rows that save most, with their result's number in ``RESULT``."""
     best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
     for number, result in enumerate(results):
-        table = StoredTable(result, RECOMMENDATIONS)
         least = best["saving_mb_s"][-1] if best.height == MOST_ADVISED else None
-        for frame in table.frames(top=("saving_mb_s", MOST_ADVISED, least)):
+        for frame in StoredTable(result, RECOMMENDATIONS).frames(top=("saving_mb_s", MOST_ADVISED, least)):
             both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
             order = ("saving_mb_s", "job_id", "rank")
             best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)
@@ -384,8 +383,7 @@ def _in_order(jobs: StoredJobs, listed: list[Finding]) -> list[Finding]:
     ids = pl.Series("job_id", keys, dtype=pl.String)
     known = jobs.listing.select("submit_ms", "job_id").join(ids.unique().to_frame(), on="job_id", how="semi")
     place = {job: at for at, job in enumerate(JOBS.sorted(known)["job_id"].to_list())}
-    order = sorted(range(len(listed)), key=lambda at: place.get(keys[at], len(place)))
-    return [listed[at] for at in order]
+    return [listed[at] for at in sorted(range(len(listed)), key=lambda at: place.get(keys[at], len(place)))]
 
 
 def _problems_of(result: FleetResult) -> Iterator[Problem]:

@@ -116,9 +116,8 @@ def _table(table: Table, local: Result | None, stored: StoredJobs) -> tuple[pl.D
     frame, problems = stored.table(table)
     if local is None:
         return frame, problems
-    mine = local.table(table.name)
     rest = frame.join(local.tables[JOBS.name].select("job_id"), on="job_id", how="anti", maintain_order="left")
-    rows = pl.concat([mine, rest])
+    rows = pl.concat([local.table(table.name), rest])
     return JOBS.sorted(rows) if table is JOBS else rows, problems
 
 

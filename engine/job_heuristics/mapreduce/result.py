@@ -104,9 +104,8 @@ def _growing(memory: NDArray[np.float64]) -> int:
 def _stalled(clock: NDArray[np.float64], cpu: NDArray[np.float64]) -> int:
     """Count attempts that spent a third of their time (at least 30 s) in twelfths with less than 10 % CPU, though the attempt
     as a whole used some."""
-    total = clock.sum(axis=1)
     idle = np.where(cpu < 0.1 * clock, clock, 0).sum(axis=1)
-    return int(((cpu.sum(axis=1) > 0) & (idle >= total / 3) & (idle >= 30_000)).sum())
+    return int(((cpu.sum(axis=1) > 0) & (idle >= clock.sum(axis=1) / 3) & (idle >= 30_000)).sum())
 
 
 SLOT_POINTS = 240
@@ -295,14 +294,17 @@ def job_detail(
     explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
     outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
     advices = {rule.name: rule.heuristic.advice for rule in rules.rules}
-    prediction = None
-    if scenario != whatif.Scenario() or changed is not rules:
-        prediction = whatif.predict(job, scenario, changed)
+    prediction = (
+        whatif.predict(job, scenario, changed) if scenario != whatif.Scenario() or changed is not rules else None
+    )
 
     def words(name: str, level: int) -> tuple[decision.Why | None, str, decision.Outlook | None]:
         advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
-        why = explain(explained[name]) if name in explained else None
-        return why, advice, outlooks.get(name) if job.running else None
+        return (
+            explain(explained[name]) if name in explained else None,
+            advice,
+            outlooks.get(name) if job.running else None,
+        )
 
     details = verdicts_in_full(verdicts, words, prediction.levels if prediction is not None else {})
     return JobDetail(stamp, facts, details, differences, ahead.arrival, whatif.metrics(job), scenario, prediction)
@@ -330,13 +332,12 @@ def of_job(
         lambda: Ahead(certainty.outlooks(job, rules[0], seed) if job.running else (), certainty.arrival(job, seed)),
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == job_id)
-    stamp = (*revision, verdicts.version, parameters)
     differing = memo.value(
         "differences of job",
         (*revision, rules[0].key),
         lambda: tuple(differences(model.only((job_id,)), rules[0]).to_dicts()),
     )
-    made = job_detail(facts, mine, differing, *rules, scenario, ahead, stamp)
+    made = job_detail(facts, mine, differing, *rules, scenario, ahead, (*revision, verdicts.version, parameters))
     metrics: list[Metric] | None = None
     if made.prediction is not None:
         before, after = made.before, made.prediction.metrics

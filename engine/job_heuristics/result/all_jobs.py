@@ -65,8 +65,9 @@ def find_job(ids: pl.Series, wanted: str) -> str:
     """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
     if (ids == wanted).any():
         return wanted
-    ending = ids.str.ends_with("_" + wanted.removeprefix("_")) | ids.str.ends_with("-" + wanted.removeprefix("-"))
-    near = ids.filter(ending)
+    near = ids.filter(
+        ids.str.ends_with("_" + wanted.removeprefix("_")) | ids.str.ends_with("-" + wanted.removeprefix("-"))
+    )
     if near.len() == 1:
         return str(near[0])
     raise UnknownName(f"{near.len()} jobs end in {wanted!r}" if near.len() else f"no job {wanted!r}")
@@ -215,7 +216,6 @@ def extend(
     stamp = (*versions, parameters, opened.stamp if opened is not None else None)
     per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics}
     per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
-    detail = Detail(stamp, names, listing, LISTING, opened, versions, per_job)
     findings = memo.value(
         f"findings {times}",
         versions,
@@ -225,7 +225,7 @@ def extend(
             fleet["recommendations"],
         ),
     )
-    return tables | of_one, detail, findings, complaints
+    return tables | of_one, Detail(stamp, names, listing, LISTING, opened, versions, per_job), findings, complaints
 
 
 LEAST_COST, LARGE_COST = 1024.0 * 3600, 10 * 1024.0 * 3600

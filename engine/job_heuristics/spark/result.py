@@ -141,8 +141,9 @@ def _detail(
         return why, rule.heuristic.advise(level, app), outlook
 
     made = verdicts_in_full(verdicts, words, prediction.levels if prediction is not None else {})
-    before = numbers(app, facts.held)
-    return AppDetail(stamp, app, facts.held, made, insights, before, scenario, facts.waves, prediction)
+    return AppDetail(
+        stamp, app, facts.held, made, insights, numbers(app, facts.held), scenario, facts.waves, prediction
+    )
 
 
 def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
@@ -232,11 +233,10 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
     if not plan.groups or not plan.executors:
         return SCALE.empty()
     now, ideal = plan.executors, plan.ideal()
-    counts = sorted({max(1, now * share // 100) for share in SHARES} | {now, ideal})
     base = plan.time_ms(now)
     each = max((one.cores for one in held.held), default=1)
     rows = []
-    for count in counts:
+    for count in sorted({max(1, now * share // 100) for share in SHARES} | {now, ideal}):
         ms = base if count == now else plan.time_ms(count)
         whole = ms * count * plan.slots_each
         mark = ", ".join(word for word, one in (("now", now), ("ideal", ideal)) if one == count)

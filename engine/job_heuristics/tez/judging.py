@@ -51,9 +51,7 @@ def judged_dag(app: App) -> Dag | None:
     the newest; without any, and where Dr. Elephant fails, the newest with tasks."""
     wanted = heuristic_dags(app)
     sizes = dict(app.tasks.filter(pl.col("side").is_in(_COUNTED)).group_by("dag").len().iter_rows())
-    if wanted:
-        return max(wanted, key=lambda dag: sizes.get(dag.number, 0))
-    return None
+    return max(wanted, key=lambda dag: sizes.get(dag.number, 0)) if wanted else None
 
 
 def succeeded(app: App) -> bool:
@@ -100,8 +98,9 @@ def unit_of(app: App, error: str, *, own: bool) -> Unit:
         dag = next((each_ for each_ in app.dags if each_.number in having), app.dags[0])
         state = "RUNNING" if dag.state == "RUNNING" else state
     oldest = app.dags[-1].facts["start_ms"] if app.dags else None
-    number = dag.number if dag is not None else -1
-    tasks = app.tasks.filter((pl.col("dag") == number) & pl.col("total_ms").is_not_null())
+    tasks = app.tasks.filter(
+        (pl.col("dag") == (dag.number if dag is not None else -1)) & pl.col("total_ms").is_not_null()
+    )
     if not own:
         tasks = tasks.filter(pl.col("side").is_in(_COUNTED))
     return Unit(app.app_id, app, state, tasks, dag.facts["start_ms"] if own and dag is not None else oldest, own)
@@ -252,8 +251,7 @@ def _of_tasks(tasks: pl.DataFrame, other: bool) -> Iterator[tuple[Any, str]]:
         edges and other,
         f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks",
     )
-    measured = tasks["physical_bytes"].is_not_null().any()
-    yield not measured, "memory was not measured: all of it would count as wasted"
+    yield not tasks["physical_bytes"].is_not_null().any(), "memory was not measured: all of it would count as wasted"
     yield instant, f"{instant:,} task(s) of 0 ms are left out of speeds"
     yield failed, f"{failed:,} task(s) did not succeed: their first attempt that ended counts"
 

@@ -219,10 +219,9 @@ def _app(app_id: str, rows: Mapping[str, pl.DataFrame | None], at_ms: int | None
     if facts["config"] is None and not any(one[name].height for name in inner):
         return None
     cluster = app_id.removeprefix("application_")
-    numbers = sorted({number for name in inner for number in one[name]["dag"].unique().to_list()})
     by_number = {row["dag"]: row for row in dags.iter_rows(named=True)}
     made = []
-    for number in numbers:
+    for number in sorted({number for name in inner for number in one[name]["dag"].unique().to_list()}):
         of_dag = by_number.get(number) or dict.fromkeys(dags.columns)
         edges = tuple((a, b, how or "") for a, b, how in json.loads(of_dag["edges"] or "[]"))
         made.append(Dag(f"dag_{cluster}_{number}", number, of_dag, edges))

@@ -241,9 +241,8 @@ def of_app(
     apps: Apps, verdicts: JudgedFleet, rules: TezRules, app_id: str, parameters: JobParameters, context: Context
 ) -> tuple[TezDetail, dict[str, pl.DataFrame]]:
     """Make the detail of one application, and its tables by name."""
-    times = "now" if context.at_ms is None else "past"
     app = apps.apps[app_id]
-    revision = (app_id, times, apps.revisions[app_id])
+    revision = (app_id, "now" if context.at_ms is None else "past", apps.revisions[app_id])
     dags, facts = context.memo.value("tez facts", (*revision, rules.key), lambda: _facts(app, rules, context))
     jobs = judge_units([unit_of(app, fetch_error(app), own=False)], rules)[0]
     mine = verdicts.heuristics.filter(pl.col("job_id") == app_id)

@@ -98,8 +98,9 @@ def _memory_error(side: str, jobs: Jobs) -> Mapping[int, str]:
 
 
 def _speed_error(side: str, jobs: Jobs) -> Mapping[int, str]:
-    instant = np.flatnonzero(jobs.side(side)["instant"] > 0)
-    return dict.fromkeys(instant.tolist(), "java.lang.ArithmeticException: / by zero")
+    return dict.fromkeys(
+        np.flatnonzero(jobs.side(side)["instant"] > 0).tolist(), "java.lang.ArithmeticException: / by zero"
+    )
 
 
 def _speed_details(subject: Subject) -> Mapping[str, list[str]]:
@@ -260,7 +261,6 @@ def measured(units: Sequence[Unit]) -> dict[str, Array]:
 
 def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.DataFrame, dict[str, Any]]:
     """Return the jobs judged, their verdicts, HEURISTICS rows and the metrics (JOBS columns) of units."""
-    values = measured(units)
     frame = pl.DataFrame(
         {
             "job_id": [unit.name for unit in units],
@@ -270,7 +270,7 @@ def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.D
         {"job_id": pl.String, "job_type": pl.String, "state": pl.String},
     )
     conf = {unit.name: _own_conf(unit) if unit.own else unit.app.conf for unit in units}
-    jobs = Jobs(frame, values, conf, np.full(len(units), float(rules.block_size or BLOCK_SIZE)), SIDES)
+    jobs = Jobs(frame, measured(units), conf, np.full(len(units), float(rules.block_size or BLOCK_SIZE)), SIDES)
     made = verdicts(rules, jobs)
     containers, seconds, peaks = [], [], []
     for side in SIDES:  # in no metric of Dr. Elephant does a scope task count

@@ -84,8 +84,7 @@ def attribute(
         else:
             costs = estimate.fit(x[here], part_calls, y[here], seconds[here], part_options)
         parts.append(costs)
-        called = 0.0 if part_calls is None else np.maximum(part_calls, 0) * costs.call
-        work = part_x * costs.time + called
+        work = part_x * costs.time + (0.0 if part_calls is None else np.maximum(part_calls, 0) * costs.call)
         part_background = costs.background * length[here]
         predicted[here] = work.sum(axis=1) + part_background
         part_total = work.sum(axis=0)

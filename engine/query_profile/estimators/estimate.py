@@ -166,8 +166,7 @@ def _disturbed(data: _Weighted, cost: np.ndarray, strengths: _Strengths, options
     random = np.random.default_rng(options.seed)
     fits = np.empty((int(np.clip(options.draws, FEWEST_FITS, MOST_STARTS)), size + 1))
     pull = np.zeros(size + 1)
-    picks = random.choice(len(strengths.lam), len(fits), p=strengths.probability)
-    for i, pick in enumerate(picks):
+    for i, pick in enumerate(random.choice(len(strengths.lam), len(fits), p=strengths.probability)):
         times = random.multinomial(count, np.full(count, 1 / count))
         lam, spread = strengths.lam[pick], math.sqrt(strengths.sigma2[pick] / strengths.lam[pick])
         pull[:size] = lam * (strengths.b0[pick] + spread * random.standard_normal(size))
@@ -209,8 +208,9 @@ def _posterior(
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             a, t = replace(data, row=row, rho=rho).whitened()
-            count = max(options.draws, FEWEST_FITS)
-            draws = posterior.sample(a, t, start, draws=count, seed=options.seed, scatter=scatter)
+            draws = posterior.sample(
+                a, t, start, draws=max(options.draws, FEWEST_FITS), seed=options.seed, scatter=scatter
+            )
     except (np.linalg.LinAlgError, ValueError, OverflowError):
         return None
     if not data.a[:, -1].any():  # no background: nothing bounds its draws

@@ -160,8 +160,9 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
         mean = (counted * v[:j]).sum(axis=0) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
         squares = (counted * (v[:j] - mean) ** 2).sum(axis=0)
         tau = _pick(_TAU_PRIOR - (j - sleeping - 1) * _LOG_TAU - squares / 2 * _TAU_PRECISION, _LOG_TAU, random)
-        log_chance = _NOISE_PRIOR - target.rows * _LOG_NOISE - misfit / 2 * _NOISE_PRECISION
-        sigma = scatter * _pick(log_chance, _LOG_NOISE, random)
+        sigma = scatter * _pick(
+            _NOISE_PRIOR - target.rows * _LOG_NOISE - misfit / 2 * _NOISE_PRECISION, _LOG_NOISE, random
+        )
         v, mean, tau = _together(target, v, mean, tau, sigma, misfit, asleep, random)
         if turn >= WARM_UP and (turn - WARM_UP) % THINNING == THINNING - 1:
             states.append(np.exp(v.T))
@@ -244,8 +245,7 @@ def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator)
     """Draw from the density (G, C) on a ``grid`` (G, 1) of logarithms for each chain; returns exp of the draws (C,)."""
     chance = np.exp(log_chance - log_chance.max(axis=0)).cumsum(axis=0)
     place = (random.random(chance.shape[1]) * chance[-1] <= chance).argmax(axis=0)
-    jitter = random.uniform(-0.5, 0.5, len(place)) * (grid[1] - grid[0])
-    return np.asarray(np.exp(grid[place, 0] + jitter))
+    return np.asarray(np.exp(grid[place, 0] + (random.uniform(-0.5, 0.5, len(place)) * (grid[1] - grid[0]))))
 
 
 def _choose(ratio: np.ndarray, awake: np.ndarray, random: np.random.Generator) -> np.ndarray:

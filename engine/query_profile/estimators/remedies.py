@@ -159,8 +159,7 @@ def without_waiting(
     begins = np.arange(0, len(y), length)
     draws, fewer = [costs.draws], replace(options, draws=options.draws // RESAMPLED_CURVES)
     for _ in range(RESAMPLED_CURVES):
-        picked = random.choice(begins, len(begins))
-        rows = (picked[:, None] + np.arange(length)).ravel()
+        rows = (random.choice(begins, len(begins))[:, None] + np.arange(length)).ravel()
         draws.append(_fitted(x, y, seconds, fewer, RESAMPLED_ROUNDS, work, rows[rows < len(y)])[0].draws)
     return replace(costs, draws=np.concatenate(draws)), free_x, curve
 
@@ -384,8 +383,9 @@ def find_lag(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np
 
     def squared_error(share: float, other: np.ndarray) -> float:
         a = ((1 - abs(share)) * columns + abs(share) * other) * (w * root)[:, None]
-        fitted = a @ nonnegative.solve(a.T @ a + ridge, a.T @ (target * root), cost)
-        return float(((target * root - fitted) ** 2).sum())
+        return float(
+            ((target * root - (a @ nonnegative.solve(a.T @ a + ridge, a.T @ (target * root), cost))) ** 2).sum()
+        )
 
     earlier, later = shifted(columns, 1.0), shifted(columns, -1.0)
     steps = np.arange(STEP, FARTHEST + STEP / 2, STEP)

@@ -186,9 +186,9 @@ class Fits:
     @property
     def _separate(self) -> int:
         """How many classes are fitted separately."""
-        if self.calls is None:
-            return MOST_SEPARATE
-        return int(np.clip(len(self.y) // 2, FEWEST_WITH_CALLS, MOST_WITH_CALLS))
+        return (
+            MOST_SEPARATE if self.calls is None else int(np.clip(len(self.y) // 2, FEWEST_WITH_CALLS, MOST_WITH_CALLS))
+        )
 
     @cached_property
     def _lumped(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
@@ -273,8 +273,9 @@ class Fits:
         if method == "wlr":
             lines, _ = self.lines(self.rules)
             use = lines.usable() & np.isfinite(lines.slope)
-            slope = np.where(use, lines.slope, 0.0)
-            return np.asarray(x * slope + (x > 0) * np.where(use, lines.clamped_intercept(), 0.0))
+            return np.asarray(
+                x * np.where(use, lines.slope, 0.0) + (x > 0) * np.where(use, lines.clamped_intercept(), 0.0)
+            )
         calls = None if work.calls is None else plausible(work.calls)
 
         def worth(rows: slice, costs: Costs | Attribution) -> np.ndarray:

@@ -165,9 +165,7 @@ class Profile:
     @property
     def background(self) -> float:
         """CPU given to no class: used at all times, us."""
-        if self.counts:
-            return 0.0
-        return self.fits.background(self.method) if self.attributable else math.nan
+        return 0.0 if self.counts else self.fits.background(self.method) if self.attributable else math.nan
 
     @property
     def seconds(self) -> float:
@@ -193,8 +191,9 @@ class Profile:
     @property
     def unattributed_share(self) -> float:
         """Part of the measured use that is given to no class; NaN where the resource is unknown."""
-        known = self.attributable and self.measured > 0
-        return (self.measured - self.attributed) / self.measured if known else math.nan
+        return (
+            (self.measured - self.attributed) / self.measured if (self.attributable and self.measured > 0) else math.nan
+        )
 
     @property
     def active_cpus(self) -> float:
@@ -337,8 +336,9 @@ def saving(row: Mapping[str, Any], profile: Profile, faster: float, drop: bool) 
     before = profile.measured / capacity
     after = max(before - saved / capacity, 0.0)
     servers = max(cores, 1.0)
-    factor = (1 - before**servers) / (1 - after**servers) if before < 1 else math.nan
-    return Saving(saved, low, high, before, after, factor)
+    return Saving(
+        saved, low, high, before, after, (1 - before**servers) / (1 - after**servers) if before < 1 else math.nan
+    )
 
 
 def methods_side_by_side(profile: Profile) -> pl.DataFrame:

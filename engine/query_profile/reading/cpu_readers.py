@@ -90,8 +90,9 @@ class ProcStat(HostKind):
                 if len(ticks) < 4 or min(ticks) < 0:
                     raise ValueError("fewer than four counters, or a negative one")
                 user, nice, system, idle, iowait, irq, soft, steal = [*ticks, 0.0, 0.0, 0.0, 0.0][:8]
-                states = (user + nice, system + irq + soft, iowait, idle, steal)
-                rows.states(at_ms, [value * TICK_US for value in states])
+                rows.states(
+                    at_ms, [value * TICK_US for value in (user + nice, system + irq + soft, iowait, idle, steal)]
+                )
         return rows.reading()
 
 
@@ -164,8 +165,9 @@ class Vmstat(HostKind):
                 at_ms = later(at_ms - round(offset * 3_600_000), last, "")
                 if last is not None:
                     row = {name: non_negative(value) for name, value in zip(names[:-1], fields, strict=False)}
-                    states = [row.get(name) for name in ("us", "sy", "wa", "id", "st")]
-                    rows.states(at_ms, states, (at_ms - last) / 1000)
+                    rows.states(
+                        at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], (at_ms - last) / 1000
+                    )
                 last = at_ms
         return rows.reading()
 
@@ -373,8 +375,7 @@ class CgroupCpu(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read cumulative microseconds; a time before a counter, or in a line above it, tells its moment."""
         rows = HostRows(source, CGROUP)
-        lines = decode(whole_lines(data, final)).splitlines()
-        found = [*_counters(lines, _V1.search(source.name))]
+        found = [*_counters(decode(whole_lines(data, final)).splitlines(), _V1.search(source.name))]
         rows.series = _V1.sub("cpuacct", rows.series)
         folder = PurePath(source.path).parent.name
         told = any(moment is not None for _, moment, *_ in found)  # then nothing in front of the first moment has one

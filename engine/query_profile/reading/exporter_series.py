@@ -168,8 +168,9 @@ def _host_rows(points: pl.DataFrame, machines: dict[str, str], source: Source) -
         seconds = dict(zip(*used, strict=True))
         rows.host, rows.cores = prometheus.host_of(instance), float(cores[instance])
         rows.machine = machines.get(instance)
-        states = [sum(seconds.get(m, 0.0) for m in of) * 1e6 if of[0] in seconds else None for of in _STATES]
-        rows.states(moment, states)
+        rows.states(
+            moment, [sum(seconds.get(m, 0.0) for m in of) * 1e6 if of[0] in seconds else None for of in _STATES]
+        )
     return pl.DataFrame(rows.columns, schema=HOST.schema)
 
 

@@ -221,8 +221,9 @@ class SlowLog(Log):
             rate = float(fields.get("Log_slow_rate_limit") or 1)
             if not (0 <= seconds < LONGEST and 0 <= lock < LONGEST and 1 <= rate < LONGEST):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
-            told = state["time_ms"] is not None and not state["local"]
-            below_ms, grain_ms = state["fine"] if told else (0.0, math.inf)
+            below_ms, grain_ms = (
+                state["fine"] if (state["time_ms"] is not None and not state["local"]) else (0.0, math.inf)
+            )
             end_ms = _end_ms(event, state)
             rows.add(
                 None if end_ms is None else end_ms + below_ms,
@@ -430,8 +431,9 @@ class PtQueryDigest(Known):
                     stamps += [each for each in (instant_ms(text), old_mysql_ms(text)) if each is not None][:1]
                 rows.append(row)
         span = {"start_ms": min(stamps), "end_ms": max(stamps) + 1000} if stamps else {}
-        names = [*rows[0], *span] if rows else []
-        columns = {name: [span.get(name, row.get(name)) for row in rows] for name in names}
+        columns = {
+            name: [span.get(name, row.get(name)) for row in rows] for name in ([*rows[0], *span] if rows else [])
+        }
         return Reading(rows={"interval_classes": columns}, problems=found.problems)
 
 

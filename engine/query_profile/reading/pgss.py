@@ -87,9 +87,7 @@ class _Pgss(Document):
                 "one class per user and database"
             )
             rows.problem("insufficient-privilege", reason, line)
-        identity = queryid
-        if rounded or queryid in ("", "0", "NULL"):
-            identity = str(row.get("md5") or "") or text_key(query)
+        identity = str(row.get("md5") or "") or text_key(query) if rounded or queryid in ("", "0", "NULL") else queryid
         user = str(row.get("usename") or row.get("rolname") or row.get("user") or row.get("userid") or "")
         database = str(row.get("datname") or row.get("database") or row.get("dbid") or "")
         nested = _false(row.get("toplevel"))

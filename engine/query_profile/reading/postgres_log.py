@@ -312,9 +312,7 @@ class PostgresJson(_PostgresLog):
         fields = msgspec.json.decode(record)
         wrapped = fields.get("record")
         fields, names = (wrapped, _OF_RECORD) if isinstance(wrapped, dict) else (fields, _OF_LINE)
-        if fields.get("error_severity") != "LOG":
-            return None
-        return Entry(*(str(fields.get(key, "")) for key in names))
+        return None if fields.get("error_severity") != "LOG" else Entry(*(str(fields.get(key, "")) for key in names))
 
 
 _OF_LINE = ("timestamp", "pid", "user", "dbname", "message")

@@ -133,8 +133,9 @@ class WlrCsv(Log):
             ):
                 rows = np.flatnonzero(odd.any(axis=1))
                 if len(rows):
-                    line = int(lines[rows[0]])
-                    reading.problems.append(Problem.at(source.path, kind, reason, line=line, count=len(rows)))
+                    reading.problems.append(
+                        Problem.at(source.path, kind, reason, line=int(lines[rows[0]]), count=len(rows))
+                    )
         reading.rows["matrix"] = pl.DataFrame(
             {
                 "names": pl.Series("names", [state["names"]], dtype=pl.List(pl.String)),

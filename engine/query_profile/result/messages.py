@@ -44,8 +44,10 @@ def notes(profile: Profile) -> list[str]:
     work, trust = profile.work, profile.trust
     texts = _lost_calls(work)
     if not work.used.any():
-        doubtful = "no interval is free of doubt: nothing can be attributed"
-        return [*texts, doubtful if np.isfinite(work.y).any() else NO_CPU]
+        return [
+            *texts,
+            "no interval is free of doubt: nothing can be attributed" if np.isfinite(work.y).any() else NO_CPU,
+        ]
     if profile.full:
         texts.append(_on_full(profile))
     if profile.method == "wlr":

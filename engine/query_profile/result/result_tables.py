@@ -54,8 +54,9 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     """Return the columns of ``classes`` before they are filtered, grouped and ranked; shares are added later."""
     infos, lines = profile.work.classes, profile.lines
     unknown = np.full(len(infos), np.nan)
-    metrics = profile.work.metrics.items()
-    metric = {name: values[profile.shown].sum(axis=0) for name, values in metrics if name != "time_us"}
+    metric = {
+        name: values[profile.shown].sum(axis=0) for name, values in profile.work.metrics.items() if name != "time_us"
+    }
     time, call = profile.costs
     cpu_low_us, cpu_high_us = profile.interval
     columns: dict[str, Any] = {

@@ -327,8 +327,7 @@ def _moments(x: np.ndarray, y: np.ndarray) -> Moments:
 def go_float(value: float, width: int, digits: int) -> str:
     """Format ``value`` like Go's ``%{width}.{digits}g``."""
     endless = "+Inf" if value > 0 else "-Inf"
-    text = "NaN" if math.isnan(value) else endless if math.isinf(value) else f"{value:.{digits}g}"
-    return text.rjust(width)
+    return ("NaN" if math.isnan(value) else endless if math.isinf(value) else f"{value:.{digits}g}").rjust(width)
 
 
 def _fixed(value: float, width: int, digits: int) -> str:

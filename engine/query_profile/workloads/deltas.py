@@ -77,12 +77,11 @@ def _matched(before: Snapshot, after: Snapshot) -> tuple[np.ndarray, np.ndarray,
     Returns for each row of ``after`` the row of ``before`` of the same class or -1, whether there is one, and (for matched
     rows) whether the class was reset: a counter fell, or the server counts it from a later moment.
     """
-    width = before.counters.shape[1]
     _, rows, earlier = np.intersect1d(after.classes, before.classes, assume_unique=True, return_indices=True)
     where = np.full(len(after.classes), -1)
     where[rows] = earlier
     old = where >= 0
-    counted, now = before.counters[where[old]], after.counters[old, :width]
+    counted, now = before.counters[where[old]], after.counters[old, : before.counters.shape[1]]
     began, begins = before.since_ms[where[old]], after.since_ms[old]
     with np.errstate(invalid="ignore"):
         fell = (now < counted - NOISE * np.abs(counted)).any(axis=1)
@@ -245,8 +244,9 @@ def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     top = np.array([not info.nested for info in infos], bool)
     if top.any() and not top.all():
         time = np.bincount(place, np.nan_to_num(values[:, NAMES.index("time_us")]), len(infos))
-        nested = [(label(info.query) or info.name, time[j]) for j, info in enumerate(infos) if info.nested]
-        notes += (inside_note(nested),)
+        notes += (
+            inside_note([(label(info.query) or info.name, time[j]) for j, info in enumerate(infos) if info.nested]),
+        )
         kept = top[place]
         row, values, place = row[kept], values[kept], (np.cumsum(top) - 1)[place[kept]]
         infos = tuple(info for info in infos if not info.nested)
@@ -351,8 +351,7 @@ def log_workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray |
     nested = [(label(query), time_us) for query, time_us in times.sort("query").rows()]
     notes = _not_counted(part, inside) + _threshold(part) + ((inside_note(nested),) if nested else ())
     tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
-    most = max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))
-    if (gone := len(start_ms) - most) > 0:
+    if (gone := len(start_ms) - max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))) > 0:
         notes = (*notes, left_out(gone, len(start_ms), "memory-mb"))
         kept = ~inside | (interval >= gone)
         part, interval, inside = part.filter(kept), interval[kept] - gone, inside[kept]

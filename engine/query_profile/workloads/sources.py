@@ -115,8 +115,7 @@ def _alike(files: list[File], targets: set[str]) -> list[list[File]]:
     groups: list[tuple[set[str], list[File]]] = []
     for file in files:
         names = set(file.matrix.names) - targets
-        alike = (g for g in groups if len(names & g[0]) >= SAME_CLASSES * min(len(names), len(g[0])))
-        group = next(alike, None)
+        group = next((g for g in groups if len(names & g[0]) >= SAME_CLASSES * min(len(names), len(g[0]))), None)
         if group is None:
             group = (set(), [])
             groups.append(group)
@@ -252,8 +251,7 @@ def _newest(work: Workload, most: int) -> Workload:
     """Return the newest ``most`` intervals of ``work``, with a note if there are others."""
     count = len(work.y)
     note = deltas.left_out(count - most, count, "max-intervals")
-    newest = np.arange(count - most, count)
-    return work if count <= most else replace(work.rows(newest), notes=(*work.notes, note))
+    return work if count <= most else replace(work.rows(np.arange(count - most, count)), notes=(*work.notes, note))
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
@@ -338,8 +336,9 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         notes = [*work.notes, *[NOTE] * run[0].listed]
         if gone := lengths[server] - len(between):
-            why = "max-intervals" if len(between) == most else "memory-mb"
-            notes.append(deltas.left_out(gone, lengths[server], why))
+            notes.append(
+                deltas.left_out(gone, lengths[server], "max-intervals" if len(between) == most else "memory-mb")
+            )
         workloads.append((replace(work, notes=(*notes,)), Origin(place, series.removeprefix(STEM), system)))
     return workloads
 

@@ -66,8 +66,9 @@ def label(info: FileInfo) -> str:
 
 def of_files(frame: pl.DataFrame, files: Mapping[int, FileInfo], attribute: Callable[[FileInfo], str]) -> pl.Series:
     """Return ``attribute`` of the file of each row of ``frame``."""
-    ids = frame[FILE].unique().to_list() if frame.height else []
-    names = {i: attribute(files[i]) if i in files else "" for i in ids}
+    names = {
+        i: attribute(files[i]) if i in files else "" for i in (frame[FILE].unique().to_list() if frame.height else [])
+    }
     return frame[FILE].replace_strict(names, return_dtype=pl.String).rename("name")
 
 

@@ -176,8 +176,7 @@ def _run_scores(values: Floats, scale: Scale) -> tuple[Floats, Floats]:
     if deviating.size < values.shape[1]:
         values = np.take(values, deviating, axis=1)
     deviations = np.abs(values - scale.centre[deviating]) / scale.spread[deviating]
-    outliers = (deviations > OUTLIER).sum(axis=1) / (~np.isnan(deviations)).sum(axis=1)
-    return _medians(deviations), outliers
+    return _medians(deviations), (deviations > OUTLIER).sum(axis=1) / (~np.isnan(deviations)).sum(axis=1)
 
 
 def shares(resamples: Resamples, evidence: Evidence, margin: float) -> Floats:
@@ -281,8 +280,7 @@ def _influence(
     lowest = without(side.steps.min(axis=0, initial=np.inf), slice(None))
     highest = without(side.steps.max(axis=0, initial=-np.inf), slice(None))
     alike = np.logical_and.reduce([((end >= low) & (end <= high)) == inside for end in (lowest, highest)]) & (count > 1)
-    beyond = (np.minimum(lowest, highest) > high) | (np.maximum(lowest, highest) < low)
-    sure = alike & (inside | beyond) & compared
+    sure = alike & (inside | ((np.minimum(lowest, highest) > high) | (np.maximum(lowest, highest) < low))) & compared
     columns = np.flatnonzero(~sure)
     steps, present = side.steps[::-1, columns].astype(np.float64), side.present[::-1, columns]
     without_run = without(steps, columns)
@@ -290,9 +288,8 @@ def _influence(
     now_compared = np.where(present, ~np.isnan(without_run), compared[columns])
     inside_counts = np.count_nonzero(sure & inside) + np.count_nonzero(now_inside, axis=1)
     counts = np.count_nonzero(sure) + np.count_nonzero(now_compared, axis=1)
-    share = np.where(counts > 0, inside_counts / np.maximum(counts, 1), np.nan)
     whole = np.count_nonzero(inside) / np.count_nonzero(compared) if compared.any() else np.nan
-    return np.asarray(share - whole)
+    return np.asarray(np.where(counts > 0, inside_counts / np.maximum(counts, 1), np.nan) - whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +363,8 @@ def drifts(series: Floats) -> Floats:
     for start in range(0, metrics, step):
         rows = series[start : start + step]
         present = ~np.isnan(rows)
-        first = rows[np.arange(len(rows)), present.argmax(axis=1)]
         # Distances from the first value keep the sums small.
-        apart = np.where(present, rows - first[:, None], 0.0)
+        apart = np.where(present, rows - rows[np.arange(len(rows)), present.argmax(axis=1)][:, None], 0.0)
         total, count = apart.sum(axis=1), present.sum(axis=1)
         largest = np.abs(cumulated(apart) - cumulated(present) * (total / count)[:, None]).max(axis=1)
         drift[start : start + step] = largest / np.sqrt(np.vecdot(apart, apart) - total**2 / count)

@@ -99,9 +99,8 @@ def size_times_evidence() -> pl.Expr:
 
     Null if the ratio is missing or not positive.
     """
-    size = pl.col("ratio").log().abs().clip(0.0, 50.0)
     sure = pl.when(pl.col("q_value").is_null()).then(1.0).otherwise(-pl.col("q_value").clip(1e-300, 1.0).log10())
-    return pl.when(pl.col("ratio") > 0).then(size * sure + 0.0)
+    return pl.when(pl.col("ratio") > 0).then(pl.col("ratio").log().abs().clip(0.0, 50.0) * sure + 0.0)
 
 
 def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
@@ -171,9 +170,8 @@ def decide(
     proven = (evidence.low >= lower) & (evidence.high <= upper)
     inside = (evidence.shift >= lower) & (evidence.shift <= upper)
     changed = q_value <= alpha
-    spread = spread_q <= alpha
     words = np.full(evidence.p_value.shape, UNDECIDED, dtype=object)
-    words[changed | spread] = DIFFERENT
+    words[changed | (spread_q <= alpha)] = DIFFERENT
     untold = (
         large & (evidence.shift != 0) & (np.minimum(samples.left.sizes, samples.right.sizes) < fewest_values(alpha))
     )
@@ -202,8 +200,7 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
         ),
         np.inf,
     )
-    difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + _POWER_80) ** 2
-    total = np.fmin(equivalence, difference)
+    total = np.fmin(equivalence, 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + _POWER_80) ** 2)
     present = np.minimum(samples.left.sizes, samples.right.sizes)
     further = np.maximum(np.ceil(np.maximum(total, fewest_values(alpha))) - present, 1.0)
     return np.where(np.isfinite(total), np.minimum(further, MOST_RUNS_NEEDED), np.nan)
@@ -221,8 +218,7 @@ def in_runs(values: Floats, samples: Samples) -> list[int | None]:
     """Convert further values per metric to further runs, by the values per run."""
     left, right = samples.left, samples.right
     per_run = np.minimum(left.sizes / np.maximum(left.runs_behind, 1), right.sizes / np.maximum(right.runs_behind, 1))
-    needed = np.ceil(values / np.maximum(per_run, 1.0))
-    return [None if np.isnan(value) else int(value) for value in needed]
+    return [None if np.isnan(value) else int(value) for value in np.ceil(values / np.maximum(per_run, 1.0))]
 
 
 def overall(
@@ -236,9 +232,13 @@ def overall(
     if share is None or min(samples.left.n_runs, samples.right.n_runs) < 3 or not np.isfinite(interval).all():
         return UNDECIDED, None
     low, high = interval
-    if low >= pass_share:
-        return "PASS", True
-    return ("FAIL", False) if high < pass_share and different else (UNDECIDED, None)
+    return (
+        ("PASS", True)
+        if low >= pass_share
+        else ("FAIL", False)
+        if high < pass_share and different
+        else (UNDECIDED, None)
+    )
 
 
 class Arithmetic(NamedTuple):

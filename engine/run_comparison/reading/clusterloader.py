@@ -236,9 +236,11 @@ def _test_named(line: str) -> str:
         return ""
     rest = _ESCAPE.sub("", line).partition(_MARK)[2].strip()
     named = _TEST.match(rest)
-    if named is None or rest[named.end() : named.end() + 1] not in ("", "[", "\x1b"):
-        return ""
-    return named[0].strip().lower()
+    return (
+        ""
+        if named is None or rest[named.end() : named.end() + 1] not in ("", "[", "\x1b")
+        else named[0].strip().lower()
+    )
 
 
 class BuildLog(RunFile):

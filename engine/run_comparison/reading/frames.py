@@ -85,8 +85,7 @@ class JsonReport(Declared):
         dense, best = _dense(head[script.end() :] if script else head), (0.0, "")
         for marks in self.keys if script or form_of(head) == "JSON" else ():
             missing = [mark.strip(b"{[:").decode() for mark in marks if mark not in dense]
-            own = any(mark in dense and mark not in _COMMON for mark in marks)
-            if own and 1 - len(missing) / len(marks) > best[0]:
+            if any(mark in dense and mark not in _COMMON for mark in marks) and 1 - len(missing) / len(marks) > best[0]:
                 best = 1 - len(missing) / len(marks), ", ".join(missing) or "JSON without JavaScript around it"
         return best
 
@@ -420,8 +419,9 @@ class DelimitedTool(Declared):
         """Return how many of the tool's columns are there, and the names of the others."""
         found = _columns(head) if form_of(head) == "text" else frozenset()
         columns = max(self.columns, key=lambda columns: len(columns & found))
-        share = len(columns & found) / len(columns)
-        return share if len(columns & found) > 1 else 0.0, ", ".join(sorted(columns - found))
+        return (len(columns & found) / len(columns)) if len(columns & found) > 1 else 0.0, ", ".join(
+            sorted(columns - found)
+        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete row."""

@@ -70,8 +70,9 @@ def _read_resource_usage(document: Any) -> Readings:
         listed: list[dict[str, float | None]] = []
         yield from _each(entries, partial(_take_usage, usage, percentile, listed))
         for key in usage if listed else ():
-            total = sum(numbers[key] or 0.0 for numbers in listed)
-            usage[key].setdefault("all-nodes", {})[percentile] = total / len(listed)
+            usage[key].setdefault("all-nodes", {})[percentile] = sum(numbers[key] or 0.0 for numbers in listed) / len(
+                listed
+            )
     for owner, values in usage["CPU"].items():
         yield Measured(values, "cores", resource=owner, metric="CPU")
     for owner, values in usage["Mem"].items():
@@ -245,8 +246,7 @@ def fold_pod_name(name: str) -> str:
     pieces = pod.split("-")
     for i, piece in enumerate(pieces[1:], start=1):
         hashed = len(piece) >= 4 and not set(piece) & set("eyuioa")
-        version = len(piece) >= 2 and piece[0] == "v" and piece[1].isdecimal()
-        if hashed or version:
+        if hashed or (len(piece) >= 2 and piece[0] == "v" and piece[1].isdecimal()):
             return "-".join(pieces[:i]) + slash + container
     return name
 

@@ -212,9 +212,7 @@ def split_report_name(name: str) -> tuple[str, int | None]:
     """Return a report's file name without ending and time, and the time in epoch ms if the name has one."""
     stem = re.sub(r"\.(json|txt|csv|log|xml)$", "", name)
     stamp = _STAMP.search(stem)
-    if stamp is None:
-        return stem, None
-    return stem[: stamp.start()], time_ms(stamp[1])
+    return (stem, None) if stamp is None else (stem[: stamp.start()], time_ms(stamp[1]))
 
 
 def time_ms(text: Any) -> int | None:

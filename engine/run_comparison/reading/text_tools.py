@@ -294,8 +294,7 @@ def _read_rows(out: Collected, columns: _Columns) -> None:
 
 def _cells(line: str) -> list[str]:
     """Split one line into fields, ignoring quotes."""
-    separator = max(",;\t", key=line.count)
-    return [cell.strip().strip('"') for cell in line.split(separator)]
+    return [cell.strip().strip('"') for cell in line.split(max(",;\t", key=line.count))]
 
 
 def _time_column(names: list[str]) -> int | None:

@@ -189,10 +189,9 @@ class Measurements:
         files = frame.get_column(FILE).to_numpy()
         runs = frame.get_column("run")
         starts = np.flatnonzero(np.concatenate([[True], files[1:] != files[:-1]]))
-        ends = np.concatenate([starts[1:], [files.size]])
         several = runs.null_count() < runs.len()
         chunks = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start, end in zip(starts.tolist(), np.concatenate([starts[1:], [files.size]]).tolist(), strict=True):
             pieces: list[tuple[str | None, int | None, slice | Ints]] = [(None, None, slice(start, end))]
             if several and runs[start] is not None:
                 pieces = _rows_by_run(frame.slice(start, end - start), start)

@@ -233,8 +233,7 @@ def _drop_old(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measure
 
 
 def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:
-    whole = len(files) == len(inputs.files)
-    frame = inputs.table("run_facts") if whole else inputs.of("run_facts", frozenset(files))
+    frame = inputs.table("run_facts") if (len(files) == len(inputs.files)) else inputs.of("run_facts", frozenset(files))
     facts: dict[int, list[Fact]] = {file: [] for file in files}
     for file, *fact in frame.select(FILE, "fact", "time_ms", "result").iter_rows():
         facts[file].append(Fact(*fact))
@@ -244,8 +243,9 @@ def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact,
 def _runs_of_file(place: Place, chunks: tuple[Chunk, ...], facts: tuple[Fact, ...]) -> dict[RunKey, None]:
     """Return the runs that a file belongs to: the run of its folder, or those named in the file."""
     keys = {_run_of_chunk(place, chunk): None for chunk in chunks}
-    about_run = any(fact.name not in ("direction", "note") for fact in facts)
-    if about_run or not any(chunk.run is not None for chunk in chunks):
+    if any(fact.name not in ("direction", "note") for fact in facts) or not any(
+        chunk.run is not None for chunk in chunks
+    ):
         keys[place.job, place.run] = None
     return keys
 

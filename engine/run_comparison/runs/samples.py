@@ -105,9 +105,8 @@ class Side:
 
     def followed_by(self, other: Side) -> Side:
         """Return the metrics of this side followed by those of ``other``."""
-        offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
         values, runs = np.concatenate([self.values, other.values]), np.concatenate([self.runs, other.runs])
-        return Side(values, runs, offsets, self.n_runs)
+        return Side(values, runs, np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]]), self.n_runs)
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -318,9 +317,8 @@ def _values_of_run(run: Run, measurements: Measurements, min_count: int, by_run:
     chunks = [chunk for _, chunk in run.chunks]
     codes = np.concatenate([chunk.codes for chunk in chunks] or [np.zeros(0, dtype=np.int32)])
     counts = np.concatenate([chunk.counts for chunk in chunks] or [np.zeros(0, dtype=np.int64)])
-    written = np.concatenate([chunk.values for chunk in chunks] or [np.zeros(0)])
     metrics = measurements.table.key_of[codes].astype(np.int64)
-    values = written * measurements.table.factors[codes]
+    values = np.concatenate([chunk.values for chunk in chunks] or [np.zeros(0)]) * measurements.table.factors[codes]
     part = RunValues.of(metrics, codes, values, (counts >= min_count) & np.isfinite(values))
     return RunValues(*medians(part.metrics, part.values), part.links) if by_run else part
 

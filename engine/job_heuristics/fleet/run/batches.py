@@ -144,8 +144,7 @@ class Work:
             yield from _rows(result)
             yield packed(_files(result.tables["jobs"], mentioned, keys), FILES, pl.col("job_id"))
         rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
-        of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
-        yield packed(rows, PROBLEMS, of_job)
+        yield packed(rows, PROBLEMS, pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String))
 
 
 def _rows(result: Result) -> Iterator[pa.RecordBatch]:

@@ -178,8 +178,7 @@ def _place() -> tuple[Column, Column]:
     from pyspark.sql import functions as F
 
     # A report knows file:/a/b as /a/b; names are not percent-encoded.
-    path = F.regexp_replace("path", "^file:/+", "/")
-    return path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms")
+    return F.regexp_replace("path", "^file:/+", "/").alias("path"), F.unix_millis("modificationTime").alias("mtime_ms")
 
 
 def _documents(spark: SparkSession, listed: DataFrame, large: Sequence[tuple[str, int]]) -> DataFrame:
@@ -213,16 +212,14 @@ def _linked(rows: DataFrame) -> dict[str, str]:
     """Return the jobs whose files mention each other, and the group that each is computed with."""
     found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
     frames = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
-    links = {link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}
-    return components(sorted(links))
+    return components(sorted({link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}))
 
 
 def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:
     """Compute linked jobs again, as groups. Only their files are read again."""
     from pyspark.sql import functions as F
 
-    together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
-    few = files.join(F.broadcast(together), "key")
+    few = files.join(F.broadcast(spark.createDataFrame(sorted(linked.items()), "key string, together string")), "key")
     return _computed(few, max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark))), work)
 
 
@@ -274,9 +271,8 @@ def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
     parts = []
     for rows, without in computed:
         mine = rows.where(f"{TABLE} = '{table.name}' and {HEIGHT} > 0").select(ROWS)
-        few = mine.coalesce(1) if files == 1 else mine
         place = bool(table.key)
-        parts.append(few.mapInArrow(Unpack(place, without), ddl(table, place)))
+        parts.append((mine.coalesce(1) if files == 1 else mine).mapInArrow(Unpack(place, without), ddl(table, place)))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
@@ -287,8 +283,9 @@ def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
     order = [name for name in by if not name.startswith("-")]
     divided = rows.coalesce(1) if files == 1 else rows.repartition(files, order[0])
     sorted_rows = divided.sortWithinPartitions(*dict.fromkeys(order)).select(*table.schema.names())
-    writer = sorted_rows.write.mode("overwrite").option("parquet.block.size", str(_ROW_GROUP))
-    writer.parquet(f"{folder}/table={table.name}")
+    sorted_rows.write.mode("overwrite").option("parquet.block.size", str(_ROW_GROUP)).parquet(
+        f"{folder}/table={table.name}"
+    )
 
 
 def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

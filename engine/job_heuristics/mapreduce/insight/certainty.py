@@ -245,16 +245,14 @@ def _side_left(
         rest = np.where(beyond, rng.exponential(max(1.0, float(ordered.mean()) * 0.5), len(ages)), drawn - ages)
         rest = np.maximum(0.0, rest)
         left[k] = _finish(rest, ordered, tail, waiting, slots, rng)
-    words = f"{len(ages):,} {side.word}s run and {waiting:,} wait, on {slots:,} containers"
-    return left, words
+    return left, f"{len(ages):,} {side.word}s run and {waiting:,} wait, on {slots:,} containers"
 
 
 def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: int, rng: np.random.Generator) -> float:
     """Return ms until running tasks (``rest``) and ``waiting`` drawn ones are done on ``slots`` containers."""
     if not waiting:
         return float(rest.max()) if len(rest) else 0.0
-    picks = min(waiting, 300)
-    drawn = ordered[np.minimum(np.searchsorted(tail, rng.random(picks)), len(ordered) - 1)]
+    drawn = ordered[np.minimum(np.searchsorted(tail, rng.random(min(waiting, 300))), len(ordered) - 1)]
     if waiting <= 300:
         return float(makespan(np.concatenate([rest, drawn]).astype(np.int64), slots))
     # Many waves: total work over containers, plus half a long task for the last wave.

@@ -162,9 +162,8 @@ def slots_in_use(attempts: Attempts, start: int, end: int, points: int) -> tuple
 
 def _clipped_sums(ordered: Ints, edges: Ints) -> Ints:
     origin = edges[0]
-    sums = np.concatenate([[0], np.cumsum(ordered - origin)])
     index = np.searchsorted(ordered, edges, side="right")
-    return sums[index] + (edges - origin) * (len(ordered) - index)
+    return np.concatenate([[0], np.cumsum(ordered - origin)])[index] + (edges - origin) * (len(ordered) - index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,7 @@ def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRul
     current, peak, peak99 = int(row[f"{side}_memory_mb"]), row[f"{side}_peak"], row[f"{side}_peak99"]
     if peak <= 0 or current <= 0:
         return None  # memory was not measured
-    need = max(peak99 / MB * headroom, peak / MB * 1.1, LEAST_MB)
-    wanted = math.ceil(need / STEP_MB) * STEP_MB
+    wanted = math.ceil(max(peak99 / MB * headroom, peak / MB * 1.1, LEAST_MB) / STEP_MB) * STEP_MB
     if wanted > 0.9 * current:
         return None
     saving = float((current - wanted) * int(row[f"{side}_seconds"]))
@@ -193,8 +192,9 @@ def _reducer_count(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | No
     idle = min(float(row["idle_ms"] or 0), 0.95 * mean * n)
     cost = min(START_MS, 0.5 * float(row["reduce_least"]))
     work = max(1.0, (mean - cost) * n - idle)
-    by_time = math.ceil(work / max(1.0, IDEAL_MS - cost))
-    wanted = max(1, by_time, math.ceil(float(row["reduce_bytes"]) / BYTES_PER_REDUCER))
+    wanted = max(
+        1, math.ceil(work / max(1.0, IDEAL_MS - cost)), math.ceil(float(row["reduce_bytes"]) / BYTES_PER_REDUCER)
+    )
     if wanted == n:
         return None
     new_mean = cost + work / wanted + idle / n
@@ -272,8 +272,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
         per_map = wanted * percent * MB / 1.1
     if wanted <= current:
         return None
-    bytes_again = (q - 1) * float(row["map_out_bytes"] or 0)
-    wait_per_map = 2 * bytes_again / n / DISK_BYTES_PER_MS
+    wait_per_map = 2 * ((q - 1) * float(row["map_out_bytes"] or 0)) / n / DISK_BYTES_PER_MS
     wait_per_map = min(wait_per_map, 0.5 * float(row["map_mean"]))
     saving = float(row["map_memory_mb"]) * wait_per_map * n / 1000
     if not now and saving < 0.01 * used_mb_s(row):
@@ -381,13 +380,11 @@ def _reducers(
     fetched = begun + v["shuffle_ms"][late]
     last_map = columns["last"][0::2]
     idle = np.maximum(np.where(maps[job] > 0, np.minimum(last_map[job], fetched), fetched) - begun, 0)
-    copy = truncated(np.ceil(size[late] / COPY_BYTES_PER_MS))
     per_job = Segments(job, count)
-    most_copy = per_job.largest(copy, 0)
+    most_copy = per_job.largest(truncated(np.ceil(size[late] / COPY_BYTES_PER_MS)), 0)
     # A share s lets reducers start when s of the maps have finished: the first finish after ``begin``.
-    begin = last_map - most_copy
     of_map, done = s.segment[~late] >> 1, v["finish_ms"][~late]
-    early = done <= begin[of_map]
+    early = done <= (last_map - most_copy)[of_map]
     before = np.bincount(of_map[early], minlength=count)
     after = Segments(of_map[~early], count)
     starts = after.smallest(done[~early], 0)

@@ -51,8 +51,7 @@ def gini(values: Floats) -> float:
     n, total = len(ordered), float(ordered.sum())
     if n == 0 or total <= 0:
         return 0.0
-    ranks = np.arange(1, n + 1)
-    return max(0.0, float(2 * np.sum(ranks * (ordered / total)) / n - (n + 1) / n))
+    return max(0.0, float(2 * np.sum(np.arange(1, n + 1) * (ordered / total)) / n - (n + 1) / n))
 
 
 def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:

@@ -68,8 +68,9 @@ class Measures(dict[str, Array]):
 
     def __missing__(self, name: str) -> Array:
         measure = _DECLARED[name]
-        tasks = self._everything if measure.of_all else self._tasks
-        self.update(zip(measure.names, measure.compute(tasks), strict=True))
+        self.update(
+            zip(measure.names, measure.compute(self._everything if measure.of_all else self._tasks), strict=True)
+        )
         return self[name]
 
 
@@ -252,9 +253,8 @@ def peak_slots(start: Ints, finish: Ints) -> int:
     """Return the largest number of intervals that overlap; an end at the moment of a start does not count."""
     if not len(start):
         return 0
-    moments = np.concatenate([finish, start])
     change = np.concatenate([-np.ones(len(finish), dtype=np.int64), np.ones(len(start), dtype=np.int64)])
-    return max(1, int(np.cumsum(change[np.lexsort((change, moments))]).max()))
+    return max(1, int(np.cumsum(change[np.lexsort((change, np.concatenate([finish, start])))]).max()))
 
 
 def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
@@ -401,9 +401,7 @@ def _reduces(
     if scenario.reduces is not None and scenario.reduces != n:
         wanted = int(np.clip(scenario.reduces, 1, MOST))
         at = _pick(n, wanted)
-        factor = n / wanted
-        if side.size.sum() > 0:
-            factor = float(side.size.sum()) / max(1, int(side.size[at].sum()))
+        factor = float(side.size.sum()) / max(1, int(side.size[at].sum())) if side.size.sum() > 0 else n / wanted
         cost = min(START_MS, 0.5 * float(after.min()))
         assumptions.append(
             f"{wanted:,} reducers instead of {n:,}: keys are shared out evenly, a start costs {cost / 1000:.1f} s"
@@ -416,10 +414,9 @@ def _reduces(
             return _whole(values[at] * factor)
 
         fixed = max(int(cost * (1 - factor)), -LARGEST)
-        changed = _taken(side, at, factor)
         start, idle = start[at], idle[at]
         tail, sort, code = share(tail), share(sort), np.maximum(0, share(code) + fixed)
-        side = replace(changed, start=start)
+        side = replace(_taken(side, at, factor), start=start)
     total = idle + tail + sort + code
     after = total - idle
     longer = makespan(after, _slots(slots, job.reduces, side)) - before_span
@@ -437,6 +434,5 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     early = start < last_map
     moved = np.maximum(start, wanted) if wanted >= current else np.maximum(wanted, start - (current - wanted))
     moved = np.where(early, np.minimum(moved, last_map), start)
-    copy = _whole(np.ceil(side.size / copy_rate(side, last_map)))
-    left = np.maximum(0, copy - (last_map - moved))
+    left = np.maximum(0, _whole(np.ceil(side.size / copy_rate(side, last_map))) - (last_map - moved))
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)

@@ -384,8 +384,9 @@ def _named_jobs(inputs: Inputs, files: Collection[int]) -> dict[int, NamedJobs]:
 def _ids_by_file(inputs: Inputs, tables: Iterable[str], files: Collection[int]) -> dict[int, set[str]]:
     """Job ids in the rows of ``tables``, by file."""
     ids: dict[int, set[str]] = defaultdict(set)
-    pairs = pl.concat([rows_of(inputs, name, files)[["job_id", FILE]] for name in tables])
-    for job, file in pairs.unique().iter_rows():
+    for job, file in (
+        pl.concat([rows_of(inputs, name, files)[["job_id", FILE]] for name in tables]).unique().iter_rows()
+    ):
         if job is not None:
             ids[file].add(job)
     return ids

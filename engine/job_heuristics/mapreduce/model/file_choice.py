@@ -48,8 +48,9 @@ class Events:
             + [pl.when(later).then(pl.lit("RUNNING")).otherwise(pl.col("state")).alias("state")]
         )
         timed = pl.any_horizontal(pl.col("submit_ms", "launch_ms", "am_start_ms").is_not_null())
-        alive = self.jobs.filter(timed).select("job_id", FILE).unique()
-        self.jobs = self.jobs.join(alive, on=["job_id", FILE], how="semi")
+        self.jobs = self.jobs.join(
+            self.jobs.filter(timed).select("job_id", FILE).unique(), on=["job_id", FILE], how="semi"
+        )
 
 
 def rows_of(inputs: Inputs, name: str, files: Collection[int]) -> pl.DataFrame:

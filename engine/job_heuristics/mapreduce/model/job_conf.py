@@ -104,9 +104,9 @@ def _rows(conf: pl.DataFrame, keys: pl.Series) -> Iterator[tuple[str, str, str]]
 def _positive(value: str | None) -> int | None:
     """A whole number from 1 to 2^31, else None."""
     text = (value or "").strip()
-    if not re.fullmatch(r"[+-]?0*[0-9]{1,19}", text):
-        return None
-    return number if 1 <= (number := int(text)) <= 2**31 else None
+    return (
+        (number if 1 <= (number := int(text)) <= 2**31 else None) if re.fullmatch(r"[+-]?0*[0-9]{1,19}", text) else None
+    )
 
 
 def variable(value: str | None) -> str | None:

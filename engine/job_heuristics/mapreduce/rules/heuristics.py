@@ -180,8 +180,7 @@ def _shuffle_details(subject: Subject) -> Mapping[str, list[str]]:
 
     def beside_code(spent: Array) -> list[str]:
         pairs = list(zip(spent.tolist(), code.tolist(), strict=True))
-        texts = {pair: f"{span(pair[0])} {factor(*pair)}" for pair in set(pairs)}
-        return list(map(texts.__getitem__, pairs))
+        return list(map({pair: f"{span(pair[0])} {factor(*pair)}" for pair in set(pairs)}.__getitem__, pairs))
 
     return {
         "Number of tasks": plain(subject["n"]),
@@ -219,8 +218,9 @@ def _judge_cache(jobs: Jobs, rule: SideRule) -> Verdict:
     results = [_cache_of(properties, rule.numbers[_LIMIT]) for properties in jobs.properties]
     given = np.array([result is not None for result in results], dtype=bool)
     severity = np.array([0 if result is None else result[0] for result in results], dtype=np.int64)
-    details = [{} if result is None else result[1] for result in results]
-    return unscored(given & jobs.judged, severity, details.__getitem__)
+    return unscored(
+        given & jobs.judged, severity, [{} if result is None else result[1] for result in results].__getitem__
+    )
 
 
 def _cache_of(properties: Mapping[str, str], limit: int) -> tuple[int, dict[str, str]] | None:

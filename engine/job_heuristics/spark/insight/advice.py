@@ -67,11 +67,13 @@ class Facts:
 def judged(facts: Facts, rules: SparkRules) -> tuple[tuple[Insight, ...], list[Advice]]:
     """Return the insights and the recommendations of an application, most saving first, as the gate answers them all."""
     advice, app = advise(facts, rules), facts.app
-    wishes = [*(one.wish for one in facts.wanted), *(one.wish for one in advice)]
-    answers = granted(wishes, SETTINGS, app.properties, app)
+    answers = granted(
+        [*(one.wish for one in facts.wanted), *(one.wish for one in advice)], SETTINGS, app.properties, app
+    )
     found = tuple(one.answered(answer) for one, answer in zip(facts.wanted, answers, strict=False))
-    answered = zip(advice, answers[len(found) :], strict=True)
-    return found, [one.answered(answer) for one, answer in answered if answer.value]
+    return found, [
+        one.answered(answer) for one, answer in zip(advice, answers[len(found) :], strict=True) if answer.value
+    ]
 
 
 def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float) -> pl.DataFrame:

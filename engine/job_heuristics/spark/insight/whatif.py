@@ -194,11 +194,10 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
     change = other.time_ms(count, slots) - now.time_ms(now.executors)
     changed = changed_app(app, scenario, (app.runtime_ms or 0) + change, count)
     levels = {rule.name: int(tree_of(rule, [changed]).levels()[0]) for rule in rules.rules}
-    counted = numbers(changed)
     mb = resources(changed).held[0].mb if changed.executors and resources(changed).held else 0
     driver = held.driver_mb * max(0, changed.runtime_ms or 0) if held.driver_ms else 0
     cost = (count * mb * max(0, changed.runtime_ms or 0) + driver) / 1000
-    return Prediction(replace(counted, cost_mb_s=cost), levels)
+    return Prediction(replace(numbers(changed), cost_mb_s=cost), levels)
 
 
 def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> App:

@@ -234,9 +234,7 @@ class _Rows:
             if frame is not None:
                 places = [name for name in ("seq", "start_seq") if name in frame.columns]
                 found.append(frame.with_columns(pl.col(places) + place * _STEP))
-        if not found:
-            return table.empty().drop("log")
-        return found[0] if len(found) == 1 else pl.concat(found, rechunk=True)
+        return (found[0] if len(found) == 1 else pl.concat(found, rechunk=True)) if found else table.empty().drop("log")
 
 
 def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: Inputs) -> App | None:
@@ -262,8 +260,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
         if executor.name == DRIVER and attempts[0].start_ms is not None and end is not None:
             executor.duration_ms = end - attempts[0].start_ms
     conf = frames["spark_conf"]
-    first_conf = conf.filter(pl.col("seq") == pl.col("seq").min())
-    properties = dict(first_conf.select("key", "value").iter_rows())
+    properties = dict(conf.filter(pl.col("seq") == pl.col("seq").min()).select("key", "value").iter_rows())
     profiles = events.filter((pl.col("event") == "PROFILE") & pl.col("number").is_not_null())
     with_gpu = profiles.filter(pl.col("name").fill_null("").str.contains("gpu", literal=True))["number"]
     sums = frames["spark_sql_metrics"].group_by("accumulator").agg(pl.col("value").sum())

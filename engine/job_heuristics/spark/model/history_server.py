@@ -277,8 +277,7 @@ class _Replay:
 
     def _close(self, number: int) -> None:
         """Stop following a job."""
-        job = self._live_jobs.pop(number)
-        for stage in dict.fromkeys(job.stages):
+        for stage in dict.fromkeys(self._live_jobs.pop(number).stages):
             listing = self._jobs_of[stage]
             if number in listing:
                 listing.remove(number)

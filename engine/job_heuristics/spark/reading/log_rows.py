@@ -79,8 +79,9 @@ class LogRows:
                 self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
         self.line = last
         for executor, peaks in self._peaks.items():
-            most = map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
-            self._add(tables.SPARK_PEAKS.name, executor, *most)
+            self._add(
+                tables.SPARK_PEAKS.name, executor, *map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
+            )
         for accumulator, total in self._sums.items():
             self._add(tables.SPARK_SQL_METRICS.name, accumulator, max(-(2**62), min(total, 2**62)))
         return Reading(gathered(tables.SPARK_INPUTS, self.rows, "log"), self.problems, consumed, state)
@@ -121,8 +122,9 @@ class LogRows:
         pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark
         for pair in () if isinstance(pairs, (str, int, float)) else pairs or ():
             if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
-                value = clean(pair[1]) if isinstance(pair[1], str) else None
-                self._add(tables.SPARK_CONF.name, clean(pair[0], 500), value)
+                self._add(
+                    tables.SPARK_CONF.name, clean(pair[0], 500), clean(pair[1]) if isinstance(pair[1], str) else None
+                )
 
     def unknown(self, name: bytes) -> None:
         """Count an unknown event."""

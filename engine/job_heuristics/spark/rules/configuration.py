@@ -87,8 +87,9 @@ def _measured(app: App) -> dict[str, float]:
 
 
 def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
-    other = app.properties.get(SERIALIZER) != rule.texts[_SERIALIZER_PARAMETER]
-    return _measured(app) | {"serializer": _level(other, 2)}
+    return _measured(app) | {
+        "serializer": _level(app.properties.get(SERIALIZER) != rule.texts[_SERIALIZER_PARAMETER], 2)
+    }
 
 
 def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:

@@ -129,8 +129,9 @@ def metrics(app: App) -> tuple[int, int]:
     if instances is None or memory is None or duration < 0:
         return 0, 0
     used = _cut(instances * memory * duration)
-    work = _cut(memory * sum(executor.duration_ms for executor in app.active))
-    return used, int(max(0.0, used - work * (1.0 + _BUFFER)))
+    return used, int(
+        max(0.0, used - _cut(memory * sum(executor.duration_ms for executor in app.active)) * (1.0 + _BUFFER))
+    )
 
 
 def _cut(byte_ms: int) -> int:

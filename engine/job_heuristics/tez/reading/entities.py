@@ -337,8 +337,9 @@ class Entities:
         for group, counts in groups.items():
             if group.startswith("TaskCounter_") and (found := _PER_EDGE.fullmatch(group)):
                 edge = json.dumps([clean(part, 200) for part in found.groups()])
-                numbers = (whole(counts.get(each)) for each in tables.EDGE_COUNTED.values())
-                self._add(tables.EDGE_FACTS, *ids, edge, *numbers)
+                self._add(
+                    tables.EDGE_FACTS, *ids, edge, *(whole(counts.get(each)) for each in tables.EDGE_COUNTED.values())
+                )
 
     def _attempt(
         self, ids: tuple[Any, ...], name: str, facts: Mapping[str, Any], events: Events, order: int | None

@@ -116,8 +116,9 @@ def _proto_records(to: Entities, data: bytes, at: int, state: dict[str, Any], of
             break
         end = at + 8 + length
         if not 0 <= key <= length <= MOST_RECORD or (end > len(data) and data.find(mark, at) >= 0):
-            reason = "a length is damaged; records up to the next sync mark are left out"
-            to.problem("bad-record", reason, byte=offset + at)
+            to.problem(
+                "bad-record", "a length is damaged; records up to the next sync mark are left out", byte=offset + at
+            )
             later = data.find(mark, at + 1)
             at = later if later >= 0 else len(data)
             continue

@@ -48,9 +48,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
     )  # fmt: skip
     key = f"spark.{'driver' if is_local(app) else 'executor'}.memory"
     if share is not None:
-        wanted = f"{fitting_heap_mb(peak)}m"
-        if share > HIGH_PEAK:
-            wanted = f"{int(heap * 1.2) // MB}m"
+        wanted = f"{int(heap * 1.2) // MB}m" if share > HIGH_PEAK else f"{fitting_heap_mb(peak)}m"
         fits = LOW_PEAK <= share <= HIGH_PEAK
         yield Insight(
             "peak heap", APP, f"{share:.0%}", "70 to 95%", 0 if fits else 3 if share > HIGH_PEAK else level(1 - share, 0.3, 0.6),
@@ -288,8 +286,9 @@ def core_split(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageT
 
 def _executors(app: App, held: Resources, predicted: bool) -> Iterator[Insight]:
     """Find executors that were lost, that had no task, and that came late. ``predicted``: the schedule gives their number."""
-    removed = [one.executor for one in held.held if not one.executor.active]
-    lost = [one for one in removed if one.name not in held.given_back]
+    lost = [
+        one for one in [one.executor for one in held.held if not one.executor.active] if one.name not in held.given_back
+    ]
     if lost:
         reasons = dict.fromkeys((one.reason or "no reason given")[:160].rstrip(".") for one in lost[:5])
         memory = any("memory" in (one.reason or "").lower() for one in lost)

@@ -212,8 +212,9 @@ def locality_insights(app: App, held: Resources) -> Iterator[Insight]:
     )
     if placed.height < LEAST_PLACED or placed["locality"].n_unique() == 1:
         return
-    places = pl.col("locality").replace_strict(LEVELS, range(len(LEVELS)), return_dtype=pl.Int64)
-    placed = placed.with_columns(place=places)
+    placed = placed.with_columns(
+        place=pl.col("locality").replace_strict(LEVELS, range(len(LEVELS)), return_dtype=pl.Int64)
+    )
     wait = spark_ms(app.properties.get(WAIT), DEFAULT_WAIT_MS)
     for (stage, _), tasks in placed.partition_by(
         "stage_id", "stage_attempt", maintain_order=True, as_dict=True
