@@ -87,8 +87,7 @@ class JobHeuristics:
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
         from engine.job_heuristics.spark.model.assembly import current_apps
-        from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
-        from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
+        from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, judge_apps
         from engine.job_heuristics.tez import judging as tez
         from engine.job_heuristics.tez.model import current_apps as current_tez
         from engine.job_heuristics.tez.rules import TezHeuristic

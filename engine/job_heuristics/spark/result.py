@@ -37,8 +37,7 @@ from engine.job_heuristics.spark.insight.whatif import (
 )
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
-from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
-from engine.job_heuristics.spark.rules.verdict_tables import failed_tasks
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, failed_tasks, surely, tree_of
 from engine.job_heuristics.spark.tables import EXECUTORS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
 from engine.job_heuristics.tables import INSIGHTS, of_rows
 

@@ -160,10 +160,8 @@ def _packed_percentiles(kind: str, report: str) -> dict[tuple[str, ...], tuple[s
 
 
 def _count(text: str) -> int | None:
-    if not text:
-        return None
     parsed = go_json.go_atoi(text)
-    return NOT_AN_INTEGER if parsed is None else parsed
+    return parsed if parsed is not None or not text else NOT_AN_INTEGER
 
 
 def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDoc) -> None:

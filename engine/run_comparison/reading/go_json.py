@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -101,42 +101,36 @@ class ApiDoc(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     labels: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
+_Doc = TypeVar("_Doc", ApiDoc, _PlainDoc)
 _api = msgspec.json.Decoder(ApiDoc)
 _plain = msgspec.json.Decoder(_PlainDoc)
 
 
 def decode_api(data: bytes) -> ApiDoc | None:
     """Decode a document of exactly the common shape; None for any other."""
-    try:
-        document = _api.decode(data)
-    except json_text.ERRORS:
-        return None
-    return document if _each_once(data, document) else None
+    return _each_once(_api, data)
 
 
 def decode(data: bytes) -> PerfData:
     """Decode any PerfData document by Go's rules."""
-    try:
-        plain = _plain.decode(data)
-    except json_text.ERRORS:
-        return _decode_slowly(data)
-    if not _each_once(data, plain):
+    plain = _each_once(_plain, data)
+    if plain is None:
         return _decode_slowly(data)
     return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
 
 
-def _each_once(data: bytes, document: ApiDoc | _PlainDoc) -> bool:
-    """Whether no field of ``document`` is repeated in ``data``; False also where escapes may hide that.
+def _each_once(decoder: msgspec.json.Decoder[_Doc], data: bytes) -> _Doc | None:
+    """Decode a document of the decoder's shape; None for any other, where a field is repeated, and where escapes may hide that.
 
     Go decodes a repeated field into what the first one gave, the typed decoder takes the last one alone.
     """
+    try:
+        document = decoder.decode(data)
+    except json_text.ERRORS:
+        return None
     items, has_labels = len(document.dataItems), document.labels is not msgspec.UNSET
-    return (
-        data.count(b'"dataItems"') == 1
-        and data.count(b'"data"') == items
-        and data.count(b'"labels"') == items + has_labels
-        and b"\\u" not in data
-    )
+    once = data.count(b'"dataItems"') == 1 and data.count(b'"data"') == items
+    return document if once and data.count(b'"labels"') == items + has_labels and b"\\u" not in data else None
 
 
 class Pairs(list[tuple[str, Any]]):

@@ -179,25 +179,21 @@ class Collected:
         """Return what a reader's ``read`` returns. ``consumed``: bytes read; ``complete``: the file parses to its end."""
         rows: dict[str, Rows] = {}
         if self.series:
-            columns: dict[str, Any] = {"series": self.series, "value": self.value}
-            if self.refused:  # an absent column means False everywhere and saves memory
-                columns["refused"] = [True] * len(self.series)
-            if self.count is not None:
-                columns["count"] = self.count
-            if self.run is not None and self.time_ms is not None:
-                columns["run"] = self.run
-                columns["time_ms"] = self.time_ms
-            rows["measurements"] = columns
-        facts: list[tuple[str, int | None, str | None]]
-        facts = [("direction", None, direction.pack()) for direction in self.directions]
-        if self.note:
-            facts.append(("note", None, self.note))
-        if self.no_values:
-            facts.append(("no-values", None, None))
-        if self.report_ms is not None:
-            facts.append(("report", self.report_ms, None))
-        if self.result is not None:
-            facts.append(("finished", None, self.result))
+            refused = [True] * len(self.series) if self.refused else None
+            some = {"refused": refused, "count": self.count, "run": self.run, "time_ms": self.time_ms}
+            known = {name: values for name, values in some.items() if values is not None}
+            rows["measurements"] = {"series": self.series, "value": self.value, **known}
+        # (whether it is known, fact, time, text)
+        told: tuple[tuple[bool, str, int | None, str | None], ...] = (
+            (bool(self.note), "note", None, self.note),
+            (self.no_values, "no-values", None, None),
+            (self.report_ms is not None, "report", self.report_ms, None),
+            (self.result is not None, "finished", None, self.result),
+        )
+        facts = [
+            *(("direction", None, direction.pack()) for direction in self.directions),
+            *(fact for known, *fact in told if known),
+        ]
         if facts:
             rows["run_facts"] = dict(
                 zip(("fact", "time_ms", "result"), map(list, zip(*facts, strict=True)), strict=True)
@@ -222,12 +218,7 @@ def time_ms(text: Any) -> int | None:
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    try:
-        ms = round(moment.timestamp() * 1000)
+        ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (OverflowError, ValueError):
         return None
     return ms if ms >= 0 else None

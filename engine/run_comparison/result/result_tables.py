@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.reading import Problem
-from engine.core.units import plural
+from engine.core.units import named, plural
 from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.exposition import Gauge
 from engine.run_comparison.insight import along_runs, statistical
@@ -79,8 +79,7 @@ def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: C
         f"{title_of(row)} {change_text(*middles(row), row['unit'])}"
         for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True)
     ]
-    more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
-    listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
+    listed = f"; worst: {named(worst, NAMED_IN_REVIEW, rows.height)}" if worst else ""
     sides = (
         f"{counted(summary['runs_right'], 'run')} of {summary['right']} against "
         f"{counted(summary['runs_left'], 'run')} of {summary['left']}"

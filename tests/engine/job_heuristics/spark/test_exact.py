@@ -16,8 +16,8 @@ from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.model.app import DRIVER, App
 from engine.job_heuristics.spark.model.assembly import current_apps
+from engine.job_heuristics.spark.rules.heuristic import judge_apps
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
-from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
 from tests.contract.samples import opened
 from tests.engine.job_heuristics.helper import badly_told, inputs_below
 from tests.reference import reference

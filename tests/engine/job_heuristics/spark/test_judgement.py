@@ -14,9 +14,16 @@ from engine.job_heuristics.dr_elephant.heuristic import default_rules, shipped
 from engine.job_heuristics.dr_elephant.judged import in_order
 from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, SparkJob, Stage
 from engine.job_heuristics.spark.rules import metrics
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, surely, tree_of
+from engine.job_heuristics.spark.rules.heuristic import (
+    SparkHeuristic,
+    SparkRule,
+    judge,
+    notes,
+    surely,
+    tree_of,
+    upstream_says,
+)
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
-from engine.job_heuristics.spark.rules.verdict_tables import judge, notes, upstream_says
 
 MB, GB, MINUTE = 2**20, 2**30, 60_000
 GOOD = {

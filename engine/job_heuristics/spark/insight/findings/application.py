@@ -190,8 +190,7 @@ def _unread(app: App, room: int) -> Iterator[Insight]:
 
 
 def _named(rdds: list[int]) -> str:
-    more = f" and {len(rdds) - 5:,} more" if len(rdds) > 5 else ""
-    return f"RDD{'s' if len(rdds) > 1 else ''} {', '.join(map(str, rdds[:5]))}{more}"
+    return f"RDD{'s' if len(rdds) > 1 else ''} {units.named(rdds, 5)}"
 
 
 DRIVER_SHARES = (0.3, 0.5, 0.7, 0.9)
