@@ -1,6 +1,5 @@
 """All methods of attribution on one workload, each computed when it is first needed, how far to trust the default one, and
-predictions of the training intervals or of an attached table.
-"""
+predictions of the training intervals or of an attached table."""
 
 from __future__ import annotations
 
