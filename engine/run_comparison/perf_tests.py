@@ -206,27 +206,17 @@ def compare(
 ) -> tuple[Answer, Moments, Moments]:
     """Return the answer of ``scheme`` (``avg`` or ``ks``), and the statistics of both sides."""
     left, right = memo.value("benchmark moments", pool, lambda: moments(pool.samples))
-    if scheme == "ks":
+    ratio, p = np.full(pool.samples.count, np.nan), np.full(pool.samples.count, np.nan)
+    if scheme == "ks":  # KS-Test: the ratio is never filled, as in the tool
         distances = memo.value("benchmark distances", pool, lambda: ks_distances(pool.samples))
-        answer = compare_distributions(pool.samples, distances, threshold)
-    else:
-        answer = compare_means(left, right, threshold)
+        for metrics, n1, n2 in pool.samples.shapes():
+            p[metrics] = go_ks_p(distances[metrics], n1, n2)
+        matched = p >= threshold
+    else:  # Avg-Test
+        ratio = left.mean / right.mean
+        matched = (ratio >= threshold) & (ratio <= np.divide(1.0, threshold))
     excused = (left.n == 0) | (right.n == 0) | ((left.mean < min_average) & (right.mean < min_average))
-    return Answer(answer.matched | excused, answer.ratio, answer.p_value), left, right
-
-
-def compare_means(left: Moments, right: Moments, threshold: float) -> Answer:
-    """Match ratios of means within [threshold, 1 / threshold] (Avg-Test)."""
-    ratio = left.mean / right.mean
-    return Answer((ratio >= threshold) & (ratio <= np.divide(1.0, threshold)), ratio, np.full(ratio.shape, np.nan))
-
-
-def compare_distributions(samples: Samples, distances: Floats, threshold: float) -> Answer:
-    """Match p-values of at least ``threshold`` (KS-Test). The ratio is never filled, as in the tool."""
-    p = np.full(samples.count, np.nan)
-    for metrics, n1, n2 in samples.shapes():
-        p[metrics] = go_ks_p(distances[metrics], n1, n2)
-    return Answer(p >= threshold, np.full(samples.count, np.nan), p)
+    return Answer(matched | excused, ratio, p), left, right
 
 
 PRINTED = ("Perc99", "Perc90", "Perc50")

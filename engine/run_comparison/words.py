@@ -14,14 +14,9 @@ VERB_IS_QUANTITY = frozenset({"csv", "k6", "kube-burner"})
 """Tools whose ``verb`` names a metric, not a benchmark or request."""
 
 
-def name_of(row: Mapping[str, Any]) -> str:
-    """Name a row of the metrics table in the words of its columns, as option ``mute`` matches it."""
-    return " ".join(str(row[name]) for name in NAMING if row[name])
-
-
 def pattern_of(row: Mapping[str, Any]) -> str:
-    """Return a pattern that matches one row of the metrics table."""
-    return name_of(row).replace("[", "?").replace("*", "?")
+    """Return a pattern that matches one row of the metrics table, by which option ``mute`` names it."""
+    return " ".join(str(row[name]) for name in NAMING if row[name]).replace("[", "?").replace("*", "?")
 
 
 def title_of(row: Mapping[str, Any]) -> str:

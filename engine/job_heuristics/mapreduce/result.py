@@ -26,7 +26,7 @@ from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdict_tables import FAILED_WITH_ERROR, differences
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import PHASES
+from engine.job_heuristics.tables import PHASES, of_rows
 from engine.stats.natural_break import Split, natural_break
 
 _ARRAY = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]])
@@ -80,7 +80,9 @@ def in_task(attempts: pl.DataFrame, side: str) -> InTask | None:
     wall = clock.sum(axis=0)
     share = np.divide(cpu.sum(axis=0), wall, out=np.zeros(BUCKETS), where=wall > 0)
     growing = _growing(measured)
-    stalled = _stalled(clock, cpu)
+    # attempts that spent a third of their time (at least 30 s) in twelfths with less than 10 % CPU, though they used some
+    idle = np.where(cpu < 0.1 * clock, clock, 0).sum(axis=1)
+    stalled = int(((cpu.sum(axis=1) > 0) & (idle >= clock.sum(axis=1) / 3) & (idle >= 30_000)).sum())
     words = f"{len(rows):,} of {mine.height:,} {'maps' if side == 'map' else 'reducers'} looked at: "
     words += f"{growing:,} grow in memory to their end" if growing else "none keeps growing in memory"
     words += (
@@ -99,13 +101,6 @@ def _growing(memory: NDArray[np.float64]) -> int:
     late = memory[:, BUCKETS // 2 :]
     rising = (np.diff(late, axis=1) >= -0.02 * late[:, :-1]).all(axis=1)
     return int((rising & (late[:, -1] >= 1.3 * np.maximum(late[:, 0], 1.0))).sum())
-
-
-def _stalled(clock: NDArray[np.float64], cpu: NDArray[np.float64]) -> int:
-    """Count attempts that spent a third of their time (at least 30 s) in twelfths with less than 10 % CPU, though the attempt
-    as a whole used some."""
-    idle = np.where(cpu < 0.1 * clock, clock, 0).sum(axis=1)
-    return int(((cpu.sum(axis=1) > 0) & (idle >= clock.sum(axis=1) / 3) & (idle >= 30_000)).sum())
 
 
 SLOT_POINTS = 240
@@ -351,23 +346,12 @@ def of_job(
         job_id, model.parts, partial(_input_bytes, model),
         lambda other: dict(model.only((other,)).conf.select("key", "value").iter_rows()), facts.errors,
     )  # fmt: skip
+    bars = facts.waterfall
+    waterfall = zip(bars, phases.shares(bars), strict=True)
+    rows = [(job.id, bar.name, bar.start_ms, bar.ms, share, bar.text) for bar, share in waterfall]
     return made, tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context) | {
-        PHASES.name: _phases(made)
+        PHASES.name: of_rows(PHASES, rows)
     }
-
-
-def _phases(job_detail: JobDetail) -> pl.DataFrame:
-    bars = job_detail.facts.waterfall
-    return PHASES.frame(
-        {
-            "job_id": [job_detail.facts.job.id] * len(bars),
-            "phase": [p.name for p in bars],
-            "start_ms": [p.start_ms for p in bars],
-            "ms": [p.ms for p in bars],
-            "share": phases.shares(bars),
-            "meaning": [p.text for p in bars],
-        }
-    )
 
 
 def _input_bytes(model: Model, jobs: Sequence[str]) -> dict[str, int | None]:

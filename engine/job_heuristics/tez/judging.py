@@ -46,14 +46,6 @@ def heuristic_dags(app: App) -> list[Dag]:
     return [dag for dag in app.dags if dag.facts["status"] == "SUCCEEDED"]
 
 
-def judged_dag(app: App) -> Dag | None:
-    """Return the DAG whose tasks decide: of those that succeeded the one with most tasks on Dr. Elephant's sides, of equals
-    the newest; without any, and where Dr. Elephant fails, the newest with tasks."""
-    wanted = heuristic_dags(app)
-    sizes = dict(app.tasks.filter(pl.col("side").is_in(_COUNTED)).group_by("dag").len().iter_rows())
-    return max(wanted, key=lambda dag: sizes.get(dag.number, 0)) if wanted else None
-
-
 def succeeded(app: App) -> bool:
     """Return whether Dr. Elephant takes an application for succeeded: the oldest DAG that succeeded or failed decides."""
     words = [dag.facts["status"] for dag in app.dags if dag.facts["status"] in ("SUCCEEDED", "FAILED")]
@@ -90,8 +82,13 @@ def fetch_error(app: App) -> str:
 
 
 def unit_of(app: App, error: str, *, own: bool) -> Unit:
-    """Return what is judged of an application; ``error``: why Dr. Elephant does not read it."""
-    dag = judged_dag(app)
+    """Return what is judged of an application; ``error``: why Dr. Elephant does not read it.
+
+    It is the DAG that succeeded with most tasks on Dr. Elephant's sides, of equals the newest; without any, and where Dr.
+    Elephant fails, the newest with tasks.
+    """
+    sizes = dict(app.tasks.filter(pl.col("side").is_in(_COUNTED)).group_by("dag").len().iter_rows())
+    dag = max(heuristic_dags(app), key=lambda dag: sizes.get(dag.number, 0), default=None)
     state = "SUCCEEDED" if succeeded(app) else "FAILED"
     if dag is None and (own or error) and app.dags:
         having = set(app.tasks["dag"].to_list())

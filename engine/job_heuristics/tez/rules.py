@@ -269,7 +269,11 @@ def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.D
         },
         {"job_id": pl.String, "job_type": pl.String, "state": pl.String},
     )
-    conf = {unit.name: _own_conf(unit) if unit.own else unit.app.conf for unit in units}
+    # In its own configuration the memory heuristic finds the container that tasks really have.
+    conf = {
+        unit.name: {**unit.app.conf, TASK_KEY: str(true_mb(unit.app, "map"))} if unit.own else unit.app.conf
+        for unit in units
+    }
     jobs = Jobs(frame, measured(units), conf, np.full(len(units), float(rules.block_size or BLOCK_SIZE)), SIDES)
     made = verdicts(rules, jobs)
     containers, seconds, peaks = [], [], []
@@ -288,8 +292,3 @@ def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.D
         "wasted_mb_s": [None if u else w for u, w in zip(unknown, wasted, strict=True)],
         "wait_ms": [w if u.start_ms is not None else None for w, u in zip(waited.tolist(), units, strict=True)],
     }  # fmt: skip
-
-
-def _own_conf(unit: Unit) -> Mapping[str, str]:
-    """Return a configuration in which the memory heuristic finds the container that tasks really have."""
-    return {**unit.app.conf, TASK_KEY: str(true_mb(unit.app, "map"))}

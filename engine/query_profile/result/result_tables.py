@@ -214,8 +214,10 @@ def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.
         .agg(*sums, pl.col("members").sum())
         .rename({"group": "class"})
     )
-    return _bounded(
-        CLASSES.frame(grouped if by == "class" else grouped.with_columns(pl.col("class").alias(by))), measured
+    # Sums of upper interval ends are capped at the measured use (or the attributed one, if larger).
+    most = pl.max_horizontal("y_total", pl.lit(measured if math.isfinite(measured) else math.inf))
+    return CLASSES.frame(grouped if by == "class" else grouped.with_columns(pl.col("class").alias(by))).with_columns(
+        pl.when(pl.col("y_high") > most).then(most).otherwise(pl.col("y_high")).alias("y_high")
     )
 
 
@@ -233,9 +235,3 @@ def ranges(frame: pl.DataFrame, names: list[str], draws: np.ndarray, level: floa
         pl.min_horizontal(pl.Series(low).clip(0.0), "y_total").alias("y_low"),
         pl.max_horizontal(pl.Series(high), "y_total").alias("y_high"),
     )
-
-
-def _bounded(frame: pl.DataFrame, measured: float) -> pl.DataFrame:
-    """Cap sums of upper interval ends at the measured use (or the attributed one, if larger)."""
-    most = pl.max_horizontal("y_total", pl.lit(measured if math.isfinite(measured) else math.inf))
-    return frame.with_columns(pl.when(pl.col("y_high") > most).then(most).otherwise(pl.col("y_high")).alias("y_high"))

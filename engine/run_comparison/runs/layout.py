@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from engine.core.view import FileInfo
@@ -80,8 +80,10 @@ def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
     unplaced: dict[_Folder, list[int]] = {}
     jobs = set()
     for folder, inside in folders.items():
-        found = _marked_run(folder, marked)
-        at = _numbered_run(folder) if found is None else found
+        # the innermost folder with a run's metadata, else the outermost one named like a number
+        ends = range(len(folder.parts) - 1, max(folder.below - 2, 0), -1)
+        run = next((at for at in ends if folder.parts[: at + 1] in marked), None)
+        at = _numbered_run(folder) if run is None else run
         if at is None:
             unplaced[folder] = inside
         else:
@@ -124,12 +126,6 @@ def _place_loose_files(loose: list[tuple[_Folder, int]], files: Mapping[int, Fil
         else:
             places[file] = Place(home, stem_of(name), name)
     return places
-
-
-def _marked_run(folder: _Folder, marked: Container[tuple[str, ...]]) -> int | None:
-    """Return the place in the path of the innermost folder with a run's metadata, None without one."""
-    ends = range(len(folder.parts) - 1, max(folder.below - 2, 0), -1)
-    return next((at for at in ends if folder.parts[: at + 1] in marked), None)
 
 
 def _numbered_run(folder: _Folder) -> int | None:

@@ -194,7 +194,9 @@ class Measurements:
         for start, end in zip(starts.tolist(), np.concatenate([starts[1:], [files.size]]).tolist(), strict=True):
             pieces: list[tuple[str | None, int | None, slice | Ints]] = [(None, None, slice(start, end))]
             if several and runs[start] is not None:
-                pieces = _rows_by_run(frame.slice(start, end - start), start)
+                groups = frame.slice(start, end - start).select("run", "time_ms").with_row_index("at")
+                by_run = groups.group_by("run", maintain_order=True).agg(pl.col("time_ms").min(), pl.col("at"))
+                pieces = [(run, time_ms, np.array(at, np.int64) + start) for run, time_ms, at in by_run.iter_rows()]
             chunks += [
                 Chunk(int(files[start]), run, time_ms, codes[at], values[at], counts[at], bool(refused[at][0]))
                 for run, time_ms, at in pieces
@@ -209,17 +211,6 @@ def read_measurements(inputs: Inputs, memo: Memo, most: int) -> Measurements:
     versions = {file: info.version for file, info in inputs.files.items()}
     measurements.of_file.update(versions, lambda files: measurements._encode(inputs, files), key=most)
     return measurements
-
-
-def _rows_by_run(rows: pl.DataFrame, offset: int) -> list[tuple[str | None, int | None, slice | Ints]]:
-    """Group the rows of a file that holds several runs: name, earliest time and row numbers of each run."""
-    groups = (
-        rows.select("run", "time_ms")
-        .with_row_index("at")
-        .group_by("run", maintain_order=True)
-        .agg(pl.col("time_ms").min(), pl.col("at"))
-    )
-    return [(run, time_ms, np.array(at, dtype=np.int64) + offset) for run, time_ms, at in groups.iter_rows()]
 
 
 _RATE_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)

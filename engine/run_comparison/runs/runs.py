@@ -194,7 +194,13 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
     stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
     directions = tuple(Direction.unpack(text) for text in sorted(stated))
     notes = tuple(sorted({fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "note"}))
-    return Runs(tuple(runs), directions, _bad_names(runs), places, left_out, notes)
+    numbered_jobs = {run.job_path for run in runs if run.number is not None}
+    bad_names = tuple(
+        Problem.at(f"{run.job}/{run.name}", "bad-run-name", "a run's folder is called by its number, an integer")
+        for run in runs
+        if run.number is None and run.ci and run.job_path in numbered_jobs
+    )
+    return Runs(tuple(runs), directions, bad_names, places, left_out, notes)
 
 
 def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
@@ -303,17 +309,6 @@ def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
         finished.time_ms if finished else None, finished is not None, (finished.result or "") if finished else "",
         report_ms, mtime_ms, ci, frozenset(files), tuple(values), False, upstream,
     )  # fmt: skip
-
-
-def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
-    """Return a problem for each CI run without a number in a job whose other runs have one."""
-    unnumbered = [run for run in runs if run.number is None and run.ci]
-    numbered_jobs = {run.job_path for run in runs if run.number is not None}
-    return tuple(
-        Problem.at(f"{run.job}/{run.name}", "bad-run-name", "a run's folder is called by its number, an integer")
-        for run in unnumbered
-        if run.job_path in numbered_jobs
-    )
 
 
 def unread_by_upstream(runs: Iterable[Run]) -> tuple[Problem, ...]:

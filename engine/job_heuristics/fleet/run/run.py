@@ -155,7 +155,10 @@ def run(
     rows = _computed(keyed.withColumn("together", F.col("key")), parts, work).persist()
     kept = [rows]
     try:
-        linked = _linked(rows)
+        # the jobs whose files mention each other, and the group that each is computed with
+        found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
+        mentions = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
+        linked = components(sorted({link for each in mentions for link in each.select(JOB, "mentioned").iter_rows()}))
         computed = [(rows, frozenset(linked))]
         if linked:
             on_step(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
@@ -206,13 +209,6 @@ def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
     """Return packed rows of all tables of ``files``; files with equal ``together`` share a batch."""
     sorted_files = files.repartition(parts, "together").sortWithinPartitions("together", "path")
     return sorted_files.select("key", "together", "path", "mtime_ms", "content").mapInArrow(work, SCHEMA)
-
-
-def _linked(rows: DataFrame) -> dict[str, str]:
-    """Return the jobs whose files mention each other, and the group that each is computed with."""
-    found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
-    frames = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
-    return components(sorted({link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}))
 
 
 def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:

@@ -372,12 +372,6 @@ def idle_ms(side: Side, last_map: int) -> Ints:
     return np.clip(np.minimum(last_map, side.start + side.shuffle) - side.start, 0, side.total)
 
 
-def copy_rate(side: Side, last_map: int) -> float:
-    """Return the bytes per ms that one reducer copies: median of those that started after the last map, else assumed."""
-    late = (side.start >= last_map) & (side.shuffle > 0) & (side.size > 0)
-    return float(np.median(side.size[late] / side.shuffle[late])) if late.any() else COPY_BYTES_PER_MS
-
-
 def _reduces(
     job: Job, scenario: Scenario, last_map: int, assumptions: list[str], warnings: list[str]
 ) -> tuple[Side, int]:
@@ -434,5 +428,8 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     early = start < last_map
     moved = np.maximum(start, wanted) if wanted >= current else np.maximum(wanted, start - (current - wanted))
     moved = np.where(early, np.minimum(moved, last_map), start)
-    left = np.maximum(0, _whole(np.ceil(side.size / copy_rate(side, last_map))) - (last_map - moved))
+    # bytes per ms that one reducer copies: median of those that started after the last map, else assumed
+    late = (side.start >= last_map) & (side.shuffle > 0) & (side.size > 0)
+    rate = float(np.median(side.size[late] / side.shuffle[late])) if late.any() else COPY_BYTES_PER_MS
+    left = np.maximum(0, _whole(np.ceil(side.size / rate)) - (last_map - moved))
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)

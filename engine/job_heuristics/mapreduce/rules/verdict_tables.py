@@ -68,23 +68,18 @@ def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
     names = ("job_id", "state", "source", "broken", "conf_file", "job_type")
     for j, cells in enumerate(zip(*(jobs.frame[name].to_list() for name in names), strict=True)):
         row = dict(zip(names, cells, strict=True))
-        text = _before_heuristics(row, bool(unfinished[j]))
-        if not text:
-            text = next((each[j] for excluded, each in thrown if j in each and row["job_type"] not in excluded), "")
+        told = (
+            # reading the job fails before its heuristics run
+            (row["broken"], row["broken"]),
+            (row["state"] == "RUNNING" and row["source"] == "history", _NULL_STATE),
+            (row["state"] not in ("SUCCEEDED", "FAILED"), _NEITHER),
+            (row["conf_file"] is None, f"java.lang.RuntimeException: Can't find config of {row['job_id']}"),
+            (unfinished[j], _OPEN_TASK),
+            *((row["job_type"] not in excluded, each[j]) for excluded, each in thrown if j in each),
+        )
+        text = next((error for applies, error in told if applies and error), "")
         texts.append(clean(text or slow_start_error(jobs.properties[j].get(job_conf.SLOW_START))))
     return texts
-
-
-def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
-    """Return the error of reading a job; empty if its heuristics run."""
-    thrown = (
-        (row["broken"], row["broken"]),
-        (row["state"] == "RUNNING" and row["source"] == "history", _NULL_STATE),
-        (row["state"] not in ("SUCCEEDED", "FAILED"), _NEITHER),
-        (row["conf_file"] is None, f"java.lang.RuntimeException: Can't find config of {row['job_id']}"),
-        (unfinished, _OPEN_TASK),
-    )
-    return next((error for applies, error in thrown if applies), "")
 
 
 def assumptions(jobs: Jobs) -> list[str]:
@@ -231,22 +226,18 @@ def judge(
         "upstream_says": errors(judged, rules),
         "notes": assumptions(judged),
     }
-    unknown = _without_tasks(jobs)
+    # Jobs that have tasks but no data on them: used and wasted are unknown, not 0.
+    planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
+    unknown = [
+        not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest")
+        for seen, maps, reduces, source in planned
+    ]
     if any(unknown):
         for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
             columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
     shown = JOBS.frame(columns)
     strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)}, STRIPS)
     return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
-
-
-def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
-    """Return whether each job has tasks but no data on them: then used and wasted are unknown, not 0."""
-    planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
-    return [
-        not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest")
-        for seen, maps, reduces, source in planned
-    ]
 
 
 def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, context: Context) -> JudgedFleet:
@@ -339,11 +330,16 @@ def metrics_of(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> 
 
     Only jobs that succeeded or failed have wait and run time.
     """
-    if published:
-        used, wasted = _published_memory(jobs, sides)
+    both: tuple[Whole, Whole]
+    if published:  # exact times, and each task's own peak; None beyond 64 bit
+        exact = [
+            [mb * ms // 1000 for mb, ms in zip(jobs[name].to_list(), spent.tolist(), strict=True)]
+            for name, spent in zip(CONTAINERS, _side(sides, "exact_ms"), strict=True)
+        ]
+        both = _summed(*exact), _summed(*(unused.tolist() for unused in _side(sides, "wasted_per_task")))
     else:
         containers = (jobs[CONTAINERS[0]].to_numpy(), jobs[CONTAINERS[1]].to_numpy())
-        used, wasted = memory(containers, _side(sides, "seconds"), _side(sides, "peak_mb"))
+        both = memory(containers, _side(sides, "seconds"), _side(sides, "peak_mb"))
     submit: list[int | None] = jobs["submit_ms"].to_list()
     begin: list[int | None] = jobs["launch_ms"].to_list() if published else submit
     end: list[int | None] = jobs["finish_ms"].to_list()
@@ -352,8 +348,8 @@ def metrics_of(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> 
     maps, reduces = ({name: values[k::2] for name, values in sides.items()} for k in (0, 1))
     waited = waits(maps, reduces, start, maps["slow_finish_ms"] if published else None).tolist()
     return {
-        "used_mb_s": used,
-        "wasted_mb_s": wasted,
+        "used_mb_s": both[0],
+        "wasted_mb_s": both[1],
         "wait_ms": [w if o and b is not None else None for w, o, b in zip(waited, over, begin, strict=True)],
         "runtime_ms": [
             None if not o or a is None or b is None else b - a for o, a, b in zip(over, submit, end, strict=True)
@@ -364,16 +360,6 @@ def metrics_of(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> 
 def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
     """Return a measure of maps and of reduces, per job."""
     return sides[name][0::2], sides[name][1::2]
-
-
-def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[Whole, Whole]:
-    """Return MB s used and wasted by the published description: exact times, and each task's own peak. None beyond 64
-    bit."""
-    used = [
-        [mb * ms // 1000 for mb, ms in zip(jobs[name].to_list(), spent.tolist(), strict=True)]
-        for name, spent in zip(CONTAINERS, _side(sides, "exact_ms"), strict=True)
-    ]
-    return _summed(*used), _summed(*(unused.tolist() for unused in _side(sides, "wasted_per_task")))
 
 
 def _summed(maps: list[int], reduces: list[int]) -> list[int | None]:
