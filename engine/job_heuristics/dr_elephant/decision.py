@@ -206,8 +206,8 @@ class VerdictDetail:
     score: int
     details: tuple[tuple[str, str], ...]
     why: Why | None
-    outlook: Outlook | None
     advice: str
+    outlook: Outlook | None
     predicted: int | None
 
 
@@ -264,13 +264,13 @@ Metric = tuple[str, float | None, float | None, Callable[[float], str]]
 
 def verdicts_in_full(rows: pl.DataFrame, explain: Explain, predicted: Mapping[str, int]) -> tuple[VerdictDetail, ...]:
     """Return the verdicts of one job (its HEURISTICS rows); ``predicted``: severities 0-4 by name under the scenario."""
-    made = []
-    for name, severity, score, details in rows.select("heuristic", "severity", "score", "details").iter_rows():
-        why, advice, outlook = explain(name, SEVERITIES.index(severity) if severity in SEVERITIES else 0)
-        made.append(
-            VerdictDetail(name, severity, int(score or 0), labels(details), why, outlook, advice, predicted.get(name))
+    return tuple(
+        VerdictDetail(
+            name, severity, int(score or 0), labels(details),
+            *explain(name, SEVERITIES.index(severity) if severity in SEVERITIES else 0), predicted.get(name),
         )
-    return tuple(made)
+        for name, severity, score, details in rows.select("heuristic", "severity", "score", "details").iter_rows()
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

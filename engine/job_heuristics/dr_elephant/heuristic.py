@@ -135,10 +135,12 @@ class Rules(Generic[H]):
     @cached_property
     def with_gates(self) -> tuple[Rule[H], ...]:
         """Rules of every heuristic that has gates; disabled ones with their defaults."""
-        rules = []
-        for heuristic in self.declared:
-            rules += [rule for rule in self.rules if rule.heuristic is heuristic] or [shipped(heuristic)]
-        return tuple(rule for rule in rules if rule.heuristic.branches)
+        return tuple(
+            rule
+            for heuristic in self.declared
+            if heuristic.branches
+            for rule in [rule for rule in self.rules if rule.heuristic is heuristic] or [shipped(heuristic)]
+        )
 
     @cached_property
     def by_heuristic(self) -> dict[str, Rule[H]]:

@@ -214,8 +214,7 @@ def _summed(values: Mapping[str, Any]) -> dict[str, Any]:
 def subject_of(heuristic: str, name: str | None) -> str:
     """Return the subject of a finding: ``Reducer memory of daily revenue``."""
     head, *rest = heuristic.split(" ")
-    words = (word if word.isupper() else word.lower() for word in rest)
-    return f"{' '.join((head, *words))} of {name or '(no name)'}"
+    return f"{' '.join((head, *(word if word.isupper() else word.lower() for word in rest)))} of {name or '(no name)'}"
 
 
 def findings_of(
@@ -238,8 +237,9 @@ def findings_of(
                 )
             continue
         fact, todo = (told or {}).get((job, heuristic)) or fact_of(details)
-        running = ", so far: it still runs" if state == "RUNNING" else ""
-        words = "; ".join(part for part in (fact + running, todo) if part)
+        words = "; ".join(
+            part for part in (fact + (", so far: it still runs" if state == "RUNNING" else ""), todo) if part
+        )
         findings[job].append(Finding(level, subject_of(heuristic, name), words.replace("\n", " "), row))
     return {job: (*((failures[job],) if job in failures else ()), *each) for job, each in findings.items()}
 

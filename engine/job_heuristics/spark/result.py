@@ -248,15 +248,14 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
 
 def _errors(app: App) -> list[Told]:
     """Return the errors of its tasks, stages, jobs and queries."""
-    found: list[Told] = []
     told = failed_tasks(app).select(pl.coalesce("trace", "error").alias("told"), "stage_id").drop_nulls("told")
-    for error, number, stage in (
-        told.group_by("told", maintain_order=True).agg(pl.len(), pl.col("stage_id").first()).iter_rows()
-    ):
-        found.append((error, number, f"stage {stage}"))
-    found += [(one.failure or "", 0, f"stage {one.stage}") for one in app.stages]
-    found += [(job.error or "", 0, f"job {job.number}") for job in app.jobs]
-    return [*found, *((one.error or "", 0, f"query {one.number}") for one in app.sql)]
+    of_tasks = told.group_by("told", maintain_order=True).agg(pl.len(), pl.col("stage_id").first())
+    return [
+        *((error, number, f"stage {stage}") for error, number, stage in of_tasks.iter_rows()),
+        *((one.failure or "", 0, f"stage {one.stage}") for one in app.stages),
+        *((job.error or "", 0, f"job {job.number}") for job in app.jobs),
+        *((one.error or "", 0, f"query {one.number}") for one in app.sql),
+    ]
 
 
 def _input_bytes(apps: Apps, wanted: Sequence[str]) -> dict[str, int | None]:

@@ -160,11 +160,8 @@ def critical_path(app: App, dag: Dag, names: Mapping[int, str]) -> tuple[Step, .
 
 def setting(app: App, key: str, default: float) -> float:
     """Return a number of the configuration, or Tez's or Hive's default."""
-    try:
-        value = float(app.conf.get(key, ""))
-    except ValueError:
-        return default
-    return value if 0 <= value < 1e15 else default
+    value = units.finite(app.conf.get(key, ""))
+    return value if value is not None and 0 <= value < 1e15 else default
 
 
 def _insights(app: App, found: InDepth) -> Iterator[Insight]:

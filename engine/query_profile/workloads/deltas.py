@@ -296,10 +296,9 @@ def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo
     joined = np.concatenate([snapshot.classes for snapshot in run])
     _, first, place = np.unique(joined, return_index=True, return_inverse=True)
     ends = np.cumsum([len(snapshot.classes) for snapshot in run])
-    found = []
-    for position in first:
-        at = int(np.searchsorted(ends, position, side="right"))
-        found.append(run[at].texts.row(int(position - ends[at])))  # negative offset: counts from the end
+    at = np.searchsorted(ends, first, side="right")
+    behind = (first - ends[at]).tolist()  # negative: counts from the end
+    found = [run[number].texts.row(row) for number, row in zip(at.tolist(), behind, strict=True)]
     order = np.array(sorted(range(len(first)), key=lambda i: (found[i], first[i])), np.int64)
     column = np.argsort(order)[place]
     texts = [found[i] for i in order]

@@ -240,8 +240,10 @@ def find_sources(
     origins = [*(origin for _, origin in snapshots), *(log.origin for log in logs)]
     memory = context.memory // MEMORY_SHARE
     cut = [(log.workload(resources.belonging(series, log.origin, origins), target, memory), log.origin) for log in logs]
-    for work, origin in _distinguished([*snapshots, *cut]):
-        workloads.append(resources.with_resource(work, origin, origins, series, target, problems))
+    workloads += [
+        resources.with_resource(work, origin, origins, series, target, problems)
+        for work, origin in _distinguished([*snapshots, *cut])
+    ]
     workloads = [_newest(work, most) for work in workloads]
     workloads.sort(key=lambda w: (-int(np.isfinite(w.y).any()), -int(w.used.sum()), -w.x.size, w.label))
     return Sources(tuple(workloads), tuple(problems))

@@ -112,9 +112,8 @@ def _google_rows(rows: Iterable[dict[str, str]]) -> Iterable[dict[str, Any]]:
     """Return rows in the shape of the JSON entries: numbers, and the aggregate apart from the name."""
     for row in rows:
         entry: dict[str, Any] = {key: value for key, value in row.items() if value}
-        for key in ("real_time", "cpu_time", "bytes_per_second", "items_per_second"):
-            if key in entry:
-                entry[key] = finite(entry[key])
+        counted = {"real_time", "cpu_time", "bytes_per_second", "items_per_second"} & entry.keys()
+        entry |= {key: finite(entry[key]) for key in counted}
         base, _, end = as_text(entry.get("name")).rpartition("_")
         if base and end in (*_AGGREGATES, *_OTHERS):
             entry |= {"run_name": base, "aggregate_name": end}

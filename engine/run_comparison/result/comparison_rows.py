@@ -107,8 +107,7 @@ def _columns(
     names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]
 ) -> dict[str, pl.Series]:
     columns = {name: [row[i] for row in names] for i, name in enumerate(NAMING)}
-    for name in ("unit", "kind", "metric"):
-        columns[name] = [getattr(key, name) for key in keys]
+    columns |= {name: [getattr(key, name) for key in keys] for name in ("unit", "kind", "metric")}
     columns["direction"] = directions
     return {name: pl.Series(name, values, dtype=pl.String) for name, values in columns.items()}
 

@@ -347,21 +347,18 @@ def _runs_table(
     row_of = {run: row for row, run in enumerate(runs.runs)}
     size = len(runs.runs)
     words = np.full(size, "", dtype=object)
-    order: list[int | None] = [None] * size
-    bad: list[bool | None] = [None] * size
+    order, bad = np.full(size, None, dtype=object), np.full(size, None, dtype=object)
     scores = {name: np.full(size, np.nan) for name in ("influence", "badness", "outliers")}
     # A run on both sides shows its place and scores of the left one.
     for side, word, chosen in ((1, "right", sides.right), (0, "left", sides.left)):
         rows = np.array([row_of[run] for run in chosen], dtype=np.int64)
         words[rows] = np.where(words[rows] == "", word, "both")
-        for place, row in enumerate(rows.tolist()):
-            order[row] = place
+        order[rows] = range(len(rows))
         if comparison.scores is not None:
             of_side = comparison.scores[side]
             for name, values in scores.items():
                 values[rows] = getattr(of_side, name)
-            for row, stands_out in zip(rows.tolist(), of_side.bad.tolist(), strict=True):
-                bad[row] = stands_out
+            bad[rows] = of_side.bad.tolist()
     columns: dict[str, Any] = {
         "job": [run.job for run in runs.runs],
         "run": [run.name for run in runs.runs],
@@ -369,13 +366,13 @@ def _runs_table(
         "time_ms": [run.time_ms for run in runs.runs],
         "result": [run.state for run in runs.runs],
         "side": words.tolist(),
-        "order": order,
+        "order": order.tolist(),
         "files": [len(run.files) for run in runs.runs],
         "values": [run.values for run in runs.runs],
         "problems": [problems_of_run.get(run.key, 0) for run in runs.runs],
     }
     if comparison.scores is not None:
-        columns |= {**scores, "bad": bad}
+        columns |= {**scores, "bad": bad.tolist()}
     return RUNS.sorted(_without_nan(RUNS.frame(columns)))
 
 

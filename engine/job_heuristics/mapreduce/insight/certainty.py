@@ -117,8 +117,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     if not n:
         return np.zeros(0)
     order = np.argsort(finished, kind="stable")
-    older = len(ages) - np.searchsorted(np.sort(ages), finished[order], side="left")
-    hazard = 1.0 / (n - np.arange(n) + older)
+    hazard = 1.0 / (n - np.arange(n) + (len(ages) - np.searchsorted(np.sort(ages), finished[order], side="left")))
     alive = np.cumprod(1 - hazard)
     weight = hazard * np.concatenate([[1.0], alive[:-1]])
     weight[-1] += alive[-1]  # mass beyond the longest finished task
@@ -179,8 +178,7 @@ def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Samp
     each = finished / n
     if not missing:
         return Sample.weighted(side, np.full((copies, n), planned / n), tasks)
-    base = survivors(side.total, running_ages(job, side)) * n
-    chances = rng.standard_gamma(np.maximum(base, 1e-9), (copies, n))
+    chances = rng.standard_gamma(np.maximum(survivors(side.total, running_ages(job, side)) * n, 1e-9), (copies, n))
     chances /= chances.sum(axis=1, keepdims=True)
     weights: Floats = (1.0 + rng.multinomial(missing, chances).astype(np.float64)) * each
     return Sample.weighted(side, weights, tasks)

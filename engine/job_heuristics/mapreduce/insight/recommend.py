@@ -72,11 +72,11 @@ def used_mb_s(row: Mapping[str, Any]) -> float:
 
 def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules, headroom: float) -> list[Advice]:
     """Return the recommendations for one job from its row of ``Stats`` and its properties, most saving first."""
-    advice: list[Advice | None] = []
-    if not row["uberized"]:
-        for side, word in (("map", "Mapper"), ("reduce", "Reducer")):
-            if row[f"{side}_n"]:
-                advice.append(_container(row, side, word, rules, headroom))
+    advice: list[Advice | None] = [
+        _container(row, side, word, rules, headroom)
+        for side, word in (("map", "Mapper"), ("reduce", "Reducer"))
+        if row[f"{side}_n"] and not row["uberized"]
+    ]
     if row["map_n"]:
         advice += [_splits(row, conf, rules), _sort_buffer(row, conf, rules)]
     if row["reduce_n"]:

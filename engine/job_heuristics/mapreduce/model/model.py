@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.core.units import finite
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.arrays import (
     OF_ALL_TASKS,
@@ -181,11 +182,8 @@ def resolve(conf: Mapping[str, str], key: str) -> str | None:
 
 def number(conf: Mapping[str, str], key: str, default: float) -> float:
     """Return the value of ``key`` as a finite number, or ``default``."""
-    try:
-        value = float((resolve(conf, key) or "").strip())
-    except ValueError:
-        return default
-    return value if np.isfinite(value) else default
+    value = finite((resolve(conf, key) or "").strip())
+    return default if value is None else value
 
 
 def mean(values: Ints) -> float:

@@ -233,8 +233,10 @@ def judge(
         for seen, maps, reduces, source in planned
     ]
     if any(unknown):
-        for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
-            columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
+        columns |= {
+            name: [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
+            for name in ("used_mb_s", "wasted_mb_s", "wait_ms")
+        }
     shown = JOBS.frame(columns)
     strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)}, STRIPS)
     return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
