@@ -113,16 +113,19 @@ def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Jud
     worst, score = totals(jobs, made)
     unread = [_before_rules(unit, error, jobs, k) for k, (unit, error) in enumerate(zip(units, errors, strict=True))]
     thrown = [(rule, rule.heuristic.error(jobs)) for rule in rules.rules]
-    says = []
-    for k, (app, error, quiet) in enumerate(zip(listed, errors, unread, strict=True)):
-        of_rules = (found[k] for rule, found in thrown if k in found and jobs.types[k] not in rule.excluded)
-        says.append(quiet or error or next(of_rules, "") or side_stats.slow_start_error(app.conf.get(SLOW_START)))
+    of_rules = [
+        next((found[k] for rule, found in thrown if k in found and kind not in rule.excluded), "")
+        for k, kind in enumerate(jobs.types)
+    ]
+    says = [
+        quiet or error or of_rule or side_stats.slow_start_error(app.conf.get(SLOW_START))
+        for app, error, quiet, of_rule in zip(listed, errors, unread, of_rules, strict=True)
+    ]
     shown = _jobs(units, worst, score, counted, says)
     names = [app.app_id for app in listed]
     strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
     findings = findings_of(shown, heuristics)
-    for app in listed:
-        findings[app.app_id] = (*_failures(app), *findings[app.app_id])
+    findings |= {app.app_id: (*_failures(app), *findings[app.app_id]) for app in listed}
     return Judged(shown, heuristics, strips, findings)
 
 

@@ -142,7 +142,15 @@ def _statistical(
     inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
     significant = q <= parameters.alpha
     over = "/".join(reversed(detail.names))
-    facts = [
+    verdict = str(row["verdict"])
+    if row["changed"] and verdict == statistical.EQUIVALENT:
+        verdict += ", changed by less than counts (worse-by)"
+    if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
+        verdict += f": about {plural(row['runs_needed'], 'more run')} per side"
+    if row["effect"]:
+        verdict += f" ({row['direction']} is better: {row['effect']})"
+    pooled = Fact("pooled", "the benchmark tool puts several metrics into this sample; it is shown, never counted")
+    return [
         Fact(
             "ratio",
             f"{ratio_text(numbers.ratio)} {over} (median of all pairwise ratios), {confidence} {interval}",
@@ -163,22 +171,12 @@ def _statistical(
             "spread",
             f"KS p {p_text(numbers.spread_p)}, q {p_text(row['spread_q'])}; Brown-Forsythe p {p_text(numbers.brown_forsythe_p)}",
         ),
-    ]
-    verdict = str(row["verdict"])
-    if row["changed"] and verdict == statistical.EQUIVALENT:
-        verdict += ", changed by less than counts (worse-by)"
-    if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
-        verdict += f": about {plural(row['runs_needed'], 'more run')} per side"
-    if row["effect"]:
-        verdict += f" ({row['direction']} is better: {row['effect']})"
-    facts.append(Fact("verdict", verdict, verdict_level(row)))
-    if row["pooled"]:
-        facts.append(
-            Fact("pooled", "the benchmark tool puts several metrics into this sample; it is shown, never counted")
-        )
-    if row["upstream_matched"] is not None:
-        facts.append(Fact("benchmark tool", _why_benchmark(row, parameters), "moderate" if row["disagree"] else ""))
-    return facts
+        Fact("verdict", verdict, verdict_level(row)),
+        *([pooled] if row["pooled"] else []),
+        *([] if row["upstream_matched"] is None else [
+            Fact("benchmark tool", _why_benchmark(row, parameters), "moderate" if row["disagree"] else ""),
+        ]),
+    ]  # fmt: skip
 
 
 def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
@@ -220,10 +218,9 @@ def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> 
 
 def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     kind = BY_NAME.get(row["kind"])
-    cut = kind.cutoff if kind is not None else None
-    counts = cut is not None and row["unit"] == "ms"
+    cut = kind.cutoff if kind is not None and row["unit"] == "ms" else None
     return [
-        *([Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms")] if counts else []),
+        *([] if cut is None else [Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms")]),
         Fact("means", f"{_number(row['mean_left'])} and {_number(row['mean_right'])} after that"),
         Fact("ratio", f"{_number(row['ratio'])} left/right; limits {parameters.threshold:g} to {parameters.upper:g}"),
         Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"),
@@ -238,19 +235,21 @@ def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list
 def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     low = parameters.threshold
     high = math.inf if not low else 1.0 / low
-    limits = f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"
-    tested = Fact("KS-Test", f"p {p_text(row['p_value'])}; matched from {low:g} on")
-    facts = [Fact("ratio", limits) if parameters.scheme == "avg" else tested]
-    small = row["mean_left"] is not None and row["mean_right"] is not None
-    if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
-        facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
-    if not (row["n_left"] and row["n_right"]):
-        facts.append(Fact("one-sided", "a metric that one side lacks is matched, as in the benchmark tool", "moderate"))
+    means, least = (row["mean_left"], row["mean_right"]), parameters.min_average
     verdict = "matched" if row["matched"] else "mismatched"
     if row["effect"]:
         verdict += f" ({row['direction']} is better: {row['effect']})"
-    facts.append(Fact("verdict", verdict, "ok" if row["matched"] else verdict_level(row)))
-    return facts
+    told = (
+        (parameters.scheme == "avg",
+         Fact("ratio", f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive")),
+        (parameters.scheme != "avg", Fact("KS-Test", f"p {p_text(row['p_value'])}; matched from {low:g} on")),
+        (None not in means and max(means) < least,
+         Fact("excused", f"both means lie below {least:g}: matched in any case")),
+        (not (row["n_left"] and row["n_right"]),
+         Fact("one-sided", "a metric that one side lacks is matched, as in the benchmark tool", "moderate")),
+        (True, Fact("verdict", verdict, "ok" if row["matched"] else verdict_level(row))),
+    )  # fmt: skip
+    return [fact for so, fact in told if so]
 
 
 def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:

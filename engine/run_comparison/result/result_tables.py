@@ -200,10 +200,15 @@ def build_result(
             size_times_evidence().alias("evidence"), statistical.WORSENED.fill_null(False).alias("regression")
         )
     )
+    missing = metrics.filter(((pl.col("n_left") == 0) | (pl.col("n_right") == 0)) & ~pl.col("pooled")).select(
+        *[column.name for column in MISSING.columns if column.name not in ("side", "n")],
+        pl.when(pl.col("n_left") == 0).then(pl.lit("left")).otherwise(pl.lit("right")).alias("side"),
+        (pl.col("n_left") + pl.col("n_right")).alias("n"),
+    )
     tables = {
         "metrics": metrics,
         "runs": _runs_table(runs, sides, comparison, problems_of_run),
-        "missing": _missing_table(metrics),
+        "missing": MISSING.sorted(MISSING.frame(missing)),
         "change_points": _change_table(comparison, metrics),
         "groups": verdicts_by_label(metrics, parameters.group_by),
     }
@@ -374,18 +379,6 @@ def _runs_table(
     if comparison.scores is not None:
         columns |= {**scores, "bad": bad.tolist()}
     return RUNS.sorted(_without_nan(RUNS.frame(columns)))
-
-
-def _missing_table(metrics: pl.DataFrame) -> pl.DataFrame:
-    return MISSING.sorted(
-        MISSING.frame(
-            metrics.filter(((pl.col("n_left") == 0) | (pl.col("n_right") == 0)) & ~pl.col("pooled")).select(
-                *[column.name for column in MISSING.columns if column.name not in ("side", "n")],
-                pl.when(pl.col("n_left") == 0).then(pl.lit("left")).otherwise(pl.lit("right")).alias("side"),
-                (pl.col("n_left") + pl.col("n_right")).alias("n"),
-            )
-        )
-    )
 
 
 def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame:
