@@ -71,9 +71,11 @@ class QueryProfile:
             learned = all_methods.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
             actual, predicted = (learned.frame[name].to_numpy() for name in ("actual", "predicted"))
             return regression.text([], Sums.zero(0).lines(), actual, predicted, learned.quality)
-        if not isinstance(detail, Detail):
-            return None
-        return regression.text([info.name for info in detail.profile.work.classes], *detail.exact())
+        return (
+            regression.text([info.name for info in detail.profile.work.classes], *detail.exact())
+            if isinstance(detail, Detail)
+            else None
+        )
 
 
 VIEW = QueryProfile()

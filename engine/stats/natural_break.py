@@ -30,9 +30,13 @@ class Split:
     @property
     def factor(self) -> float:
         """How many times larger the high group's mean is; infinite above a mean of 0, 1 without two groups."""
-        if not self.low_n or not self.high_n:
-            return 1.0
-        return self.high_mean / self.low_mean if self.low_mean > 0 else float("inf")
+        return (
+            1.0
+            if not self.low_n or not self.high_n
+            else self.high_mean / self.low_mean
+            if self.low_mean > 0
+            else float("inf")
+        )
 
 
 def natural_break(values: Floats) -> Split:

@@ -310,9 +310,11 @@ def hodges_lehmann(
     samples = (left, right) if ordered else (np.sort(left, axis=1), np.sort(right, axis=1))
     differences = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
     estimate = (differences[:, 0] + differences[:, 1]) / 2.0
-    if not c:
-        return Shift(estimate, np.full(k, -np.inf), np.full(k, np.inf))
-    return Shift(estimate, differences[:, 2], differences[:, 3])
+    return (
+        Shift(estimate, differences[:, 2], differences[:, 3])
+        if c
+        else Shift(estimate, np.full(k, -np.inf), np.full(k, np.inf))
+    )
 
 
 def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:

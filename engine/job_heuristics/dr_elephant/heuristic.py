@@ -149,9 +149,11 @@ class Rules(Generic[H]):
 
     def also(self, heuristic: H) -> Rules[H]:
         """Return these rules, and ``heuristic`` if it is not among them."""
-        if any(rule.heuristic is heuristic for rule in self.rules):
-            return self
-        return replace(self, rules=(*self.rules, shipped(heuristic)))
+        return (
+            self
+            if any(rule.heuristic is heuristic for rule in self.rules)
+            else replace(self, rules=(*self.rules, shipped(heuristic)))
+        )
 
     def changed(self, wishes: Collection[str]) -> tuple[Rules[H], tuple[str, ...]]:
         """Return these rules with other limits, and a sentence for each wish that cannot be applied.

@@ -180,7 +180,9 @@ _PLAIN = {" @ ": " of ", "1 tasks": "1 task"}
 def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
     """Return what a verdict found, with its unit, and what to do in general; from Dr. Elephant's labels and values."""
     texts = {label: value if isinstance(value, str) else value[-1] for label, value in details.items()}
-    values = {label: float(text) if text.replace(".", "", 1).isdecimal() else text for label, text in texts.items()}
+    values: dict[str, Any] = {
+        label: float(text) if text.replace(".", "", 1).isdecimal() else text for label, text in texts.items()
+    }
     asked = str(values.get("Requested Container Memory", ""))
     if asked.endswith("B") and "Avg Physical Memory (MB)" in values:
         values["Used"] = f"{values['Avg Physical Memory (MB)'] / (1024 if asked.endswith('GB') else 1):,.1f}"

@@ -221,9 +221,11 @@ class Copies:
 
     def where(self, mask: Array) -> Copies:
         """Return the tasks where ``mask`` is set."""
-        if mask.all():
-            return self
-        return Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
+        return (
+            self
+            if mask.all()
+            else Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
+        )
 
     def whole(self, values: Array) -> Array:
         """Return the weighted sum per copy."""

@@ -156,9 +156,11 @@ def robust_scale(residual: np.ndarray) -> float:
 def huber(residual: np.ndarray, limit: float) -> np.ndarray:
     """Return Huber weights (T,) of residuals; ``limit`` in robust standard deviations."""
     scale = robust_scale(residual)
-    if scale <= 0:
-        return np.ones(len(residual))
-    return np.asarray(np.minimum(1.0, limit * scale / np.maximum(np.abs(residual), 1e-300)))
+    return (
+        np.ones(len(residual))
+        if scale <= 0
+        else np.asarray(np.minimum(1.0, limit * scale / np.maximum(np.abs(residual), 1e-300)))
+    )
 
 
 def gross_weights(residual: np.ndarray) -> np.ndarray:

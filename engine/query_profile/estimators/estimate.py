@@ -309,9 +309,11 @@ def fit(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndar
     """
     if len(y) < FEWEST or not (x > 0).any():
         return global_ratio(np.maximum(x, 0.0), y)
-    if calls is None or not (calls > 0).any():
-        return fit_times(x, y, seconds, options)
-    return fit_times_and_calls(x, calls, y, seconds, options)
+    return (
+        fit_times(x, y, seconds, options)
+        if calls is None or not (calls > 0).any()
+        else fit_times_and_calls(x, calls, y, seconds, options)
+    )
 
 
 def fit_times_and_calls(

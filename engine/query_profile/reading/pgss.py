@@ -224,9 +224,11 @@ def _rounded(ids: Sequence[str]) -> list[str]:
     odd = [
         text for text in large if (_ROUNDED_TEXT.fullmatch(text) and abs(float(text)) < 2**64) or text.endswith("00")
     ]
-    if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
-        return []
-    return odd
+    return (
+        []
+        if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large))
+        else odd
+    )
 
 
 def _report_rounded(rows: SnapshotRows, ids: Sequence[str]) -> None:

@@ -177,9 +177,11 @@ def _unmatched_time(
     matched = float(np.nansum(matched_change[:, time]))
     unmatched = float(np.nansum(after.values[new, time])) + float(np.nansum(before.values[gone, time]))
     lost = unmatched / 2 / matched if matched > 0 else 0.0
-    if not lost > 0:
-        return ""
-    return f" (unmatched: {f'{lost * 100:.3g}' if lost < 10 else f'{lost * 100:,.0f}'}% of the matched time)"
+    return (
+        f" (unmatched: {f'{lost * 100:.3g}' if lost < 10 else f'{lost * 100:,.0f}'}% of the matched time)"
+        if lost > 0
+        else ""
+    )
 
 
 def _count(number: int, what: str) -> str:

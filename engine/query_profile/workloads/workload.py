@@ -366,9 +366,8 @@ def _timed(one: Snapshot) -> Snapshot:
 
 def _is_cut(run: Sequence[Snapshot]) -> bool:
     """Whether some class has left, or the list is as long as it can be."""
-    if any(len(one.classes) >= LONGEST.get(one.system, 0) for one in run):
-        return True
-    return any(not np.isin(a.classes, b.classes).all() for a, b in pairwise(run))
+    full = any(len(one.classes) >= LONGEST.get(one.system, 0) for one in run)
+    return full or any(not np.isin(a.classes, b.classes).all() for a, b in pairwise(run))
 
 
 def _repeats(before: Snapshot, after: Snapshot) -> bool:

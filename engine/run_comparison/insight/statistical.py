@@ -89,9 +89,11 @@ def _squares(rows: Floats) -> Floats:
 
 def transform(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
     """Return logarithms of the rows that are ``positive``, and the others unchanged."""
-    if positive.all():
-        return np.asarray(np.log(rows))
-    return np.where(positive[:, None], np.log(np.where(rows > 0, rows, 1.0)), rows)
+    return (
+        np.asarray(np.log(rows))
+        if positive.all()
+        else np.where(positive[:, None], np.log(np.where(rows > 0, rows, 1.0)), rows)
+    )
 
 
 def size_times_evidence() -> pl.Expr:

@@ -114,9 +114,11 @@ def decode_api(data: bytes) -> ApiDoc | None:
 def decode(data: bytes) -> PerfData:
     """Decode any PerfData document by Go's rules."""
     plain = _each_once(_plain, data)
-    if plain is None:
-        return _decode_slowly(data)
-    return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
+    return (
+        _decode_slowly(data)
+        if plain is None
+        else PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
+    )
 
 
 def _each_once(decoder: msgspec.json.Decoder[_Doc], data: bytes) -> _Doc | None:
@@ -233,9 +235,8 @@ def _decode_slowly(data: bytes) -> PerfData:
 
 def looks_cut(text: str, error: ValueError) -> bool:
     """Whether the error is at the end of the text, as in a file that is still being written."""
-    if not text.strip():
-        return True
-    return getattr(error, "pos", 0) >= len(text.rstrip()) - 1 or "Unterminated string" in str(error)
+    at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
+    return not text.strip() or at_end or "Unterminated string" in str(error)
 
 
 class _Reader:

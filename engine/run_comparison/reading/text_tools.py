@@ -45,9 +45,8 @@ class GoBenchmark(RunFile):
         """Recognise a result line near the beginning, or the configuration lines that precede them."""
         if name.endswith((".json", ".csv", ".xml", ".py", ".go", ".md")) or name == "build-log.txt":
             return False
-        if _LINE.search(head):
-            return True
-        return head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
+        begun = head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
+        return begun or _LINE.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete result line; half a line may have a cut unit and so mean another metric."""

@@ -46,9 +46,11 @@ def percent(share: float | None) -> str:
 
 def worse_by(ratio: float) -> str:
     """Word a ratio that is above 1 if the right side is worse."""
-    if round(abs(ratio - 1.0), 3) == 0:
-        return "unchanged"
-    return f"{abs(ratio - 1.0) * 100:.1f}% {'worse' if ratio > 1 else 'better'}"
+    return (
+        "unchanged"
+        if round(abs(ratio - 1.0), 3) == 0
+        else f"{abs(ratio - 1.0) * 100:.1f}% {'worse' if ratio > 1 else 'better'}"
+    )
 
 
 def changed_in_words(summary: Mapping[str, Any]) -> str:

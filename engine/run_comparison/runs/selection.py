@@ -239,9 +239,11 @@ def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) 
 
 def in_words(patterns: Sequence[str]) -> str:
     """Join patterns to one text; many are cut to the first few and their number."""
-    if len(patterns) <= _MOST_SHOWN:
-        return ", ".join(patterns)
-    return f"{', '.join(patterns[: _MOST_SHOWN - 1])}, … ({len(patterns)} in all)"
+    return (
+        ", ".join(patterns)
+        if len(patterns) <= _MOST_SHOWN
+        else f"{', '.join(patterns[: _MOST_SHOWN - 1])}, … ({len(patterns)} in all)"
+    )
 
 
 def put(

@@ -189,9 +189,11 @@ def _documents(spark: SparkSession, listed: DataFrame, large: Sequence[tuple[str
     from pyspark.sql import functions as F
 
     small = listed.where(F.col("length") <= LARGE).select(*_place(), "content")
-    if not large:
-        return small
-    return small.unionByName(spark.createDataFrame([(path, mtime_ms, None) for path, mtime_ms in large], _FILES))
+    return (
+        small.unionByName(spark.createDataFrame([(path, mtime_ms, None) for path, mtime_ms in large], _FILES))
+        if large
+        else small
+    )
 
 
 def _key() -> Column:

@@ -49,9 +49,11 @@ def gini(values: Floats) -> float:
     """
     ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))
     n, total = len(ordered), float(ordered.sum())
-    if n == 0 or total <= 0:
-        return 0.0
-    return max(0.0, float(2 * np.sum(np.arange(1, n + 1) * (ordered / total)) / n - (n + 1) / n))
+    return (
+        0.0
+        if n == 0 or total <= 0
+        else max(0.0, float(2 * np.sum(np.arange(1, n + 1) * (ordered / total)) / n - (n + 1) / n))
+    )
 
 
 def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
@@ -226,9 +228,11 @@ def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int =
 def _words_even(total_ms: Floats, nodes: tuple[Outlier, ...]) -> str:
     if not len(total_ms):
         return "No task with times."
-    if nodes:
-        return f"Run times form one group, but {_node_words(nodes)}."
-    return "Run times form one group: no skew to explain."
+    return (
+        f"Run times form one group, but {_node_words(nodes)}."
+        if nodes
+        else "Run times form one group: no skew to explain."
+    )
 
 
 def _node_words(nodes: tuple[Outlier, ...]) -> str:

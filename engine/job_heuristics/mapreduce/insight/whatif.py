@@ -295,9 +295,11 @@ def _at_once(job: Job, maps: Side, reduces: Side) -> list[str]:
 
 def _slots(slots: int, old: Side, new: Side) -> int:
     """Return the concurrent containers of a changed side: more if smaller ones fit and the job had to wait."""
-    if len(old.total) <= slots:
-        return max(slots, len(new.total))
-    return max(1, slots * old.container_mb // max(1, new.container_mb))
+    return (
+        max(slots, len(new.total))
+        if len(old.total) <= slots
+        else max(1, slots * old.container_mb // max(1, new.container_mb))
+    )
 
 
 def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[str]) -> Side:

@@ -330,9 +330,11 @@ def _over_limit(events: Events) -> pl.Expr:
         for file, info in events.infos.items()
         if info.size > SIZE_LIMIT_MB * 2**20 and info.kind == "jhist"
     }
-    if not texts:
-        return pl.lit(None, dtype=pl.String)
-    return pl.col("file").replace_strict(texts, default=None, return_dtype=pl.String)
+    return (
+        pl.col("file").replace_strict(texts, default=None, return_dtype=pl.String)
+        if texts
+        else pl.lit(None, dtype=pl.String)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -369,9 +369,11 @@ def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
     if not is_on(app, "spark.sql.adaptive.skewJoin.enabled", "true"):
         return "spark.sql.adaptive.skewJoin.enabled", "true"
     key = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
-    if one.longest_bytes > spark_bytes(app.properties.get(key), "256m", "b"):
-        return "", ""
-    return key, f"{max(1, one.longest_bytes >> 21)}m"
+    return (
+        ("", "")
+        if one.longest_bytes > spark_bytes(app.properties.get(key), "256m", "b")
+        else (key, f"{max(1, one.longest_bytes >> 21)}m")
+    )
 
 
 _NANOS = 1_000_000

@@ -186,9 +186,11 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
     """Return the numbers and verdicts under ``scenario``, by ``rules`` (those of Spark)."""
     held = resources(app)
     now = schedule(app, held)
-    slots = now.slots_each
-    if scenario.cores is not None:
-        slots = max(1, scenario.cores // max(1, app.number("spark.task.cpus", 1)))
+    slots = (
+        max(1, scenario.cores // max(1, app.number("spark.task.cpus", 1)))
+        if scenario.cores is not None
+        else now.slots_each
+    )
     other = repartitioned(now, scenario.partitions) if scenario.partitions else now
     count = scenario.executors or now.executors
     change = other.time_ms(count, slots) - now.time_ms(now.executors)

@@ -244,9 +244,11 @@ class Answer(Document):
         head = from_first_character(head)
         if _ENTITIES.match(head):
             return _TEZ.search(head) is not None and not _is_log(name, head)
-        if _YARN.match(head):
-            return _OF_TEZ.search(head) is not None and _APPEARS.search(head) is not None
-        return _ERROR.match(head) is not None
+        return (
+            _OF_TEZ.search(head) is not None and _APPEARS.search(head) is not None
+            if _YARN.match(head)
+            else _ERROR.match(head) is not None
+        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole answer."""
