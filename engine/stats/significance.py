@@ -30,10 +30,10 @@ def _exact(n1: int, n2: int, gaps: NDArray[np.int64]) -> list[float]:
         inside = np.abs(i * n2 - j * n1) < limit
         ways = np.where(inside, np.cumsum(np.where(inside, ways, 0.0), axis=1), 0.0)
     total = math.comb(n1 + n2, n1)
-    p_values = []
-    for gap, stay in zip(gaps.tolist(), ways[:, n2].tolist(), strict=True):
-        p_values.append(min(1.0, max(1.0 - stay / total, 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total))))
-    return p_values
+    return [
+        min(1.0, max(1.0 - stay / total, 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)))
+        for gap, stay in zip(gaps.tolist(), ways[:, n2].tolist(), strict=True)
+    ]
 
 
 def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:

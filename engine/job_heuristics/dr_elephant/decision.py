@@ -246,10 +246,11 @@ def what_if(
     rows: list[tuple[str, str, str, float | None, str]] = [
         (what, write(a), write(b), *change(a, b)) for what, a, b, write in metrics if a is not None and b is not None
     ]
-    for v in verdicts:
-        if v.predicted is not None and v.severity in SEVERITIES:
-            _, word = change(SEVERITIES.index(v.severity), v.predicted)
-            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
+    rows += [
+        (v.heuristic, v.severity, SEVERITIES[v.predicted], None, change(SEVERITIES.index(v.severity), v.predicted)[1])
+        for v in verdicts
+        if v.predicted is not None and v.severity in SEVERITIES
+    ]
     return of_rows(WHAT_IF, rows)
 
 

@@ -278,8 +278,7 @@ def _frames(
     if height > MOST_JOBS:
         reason = f"of {height:,} jobs of fleet results {MOST_JOBS:,} are listed"
         problems.append(Problem.at(results[-1].folder, "too-many-jobs", reason))
-    for table in tables:
-        problems += table.problems
+    problems += [problem for table in tables for problem in table.problems]
     return frames
 
 
@@ -362,8 +361,7 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
         if rest > 0:
             text = f"{rest:,} more of this level; the list of jobs and table heuristics have their verdicts"
             yield Finding(level, "jobs of fleet results", text, rest=rest)
-    for table in tables:
-        problems += table.problems
+    problems += [problem for table in tables for problem in table.problems]
     yield from _in_order(jobs, listed)
 
 

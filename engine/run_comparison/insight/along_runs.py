@@ -425,13 +425,12 @@ def find_changes(
                 check=check,
             )
             points.update(zip(chosen[alike].tolist(), rows, strict=True))
-        changes = []
-        for metric, mask in zip(chosen.tolist(), present, strict=True):
-            if points[metric]:
-                at = np.flatnonzero(mask)
-                changes.append(
-                    MetricChanges(metric, points[metric], tuple(int(at[point.index]) for point in points[metric]))
-                )
+        changes = (
+            MetricChanges(metric, points[metric], tuple(int(at[point.index]) for point in points[metric]))
+            for metric, mask in zip(chosen.tolist(), present, strict=True)
+            if points[metric]
+            for at in (np.flatnonzero(mask),)
+        )
         return Changes(tuple(changes), chosen.size)
 
     return memo.value("change points", (samples, choices, along), search, _AXES_KEPT)

@@ -210,10 +210,11 @@ class Prediction:
 def metrics(job: Job) -> Metrics:
     """Return the four metrics of a job by Dr. Elephant's code; wait and run time are None while it runs."""
     sides = [tasks_of(side) for side in job.sides]
-    values = {"timed": np.array([len(side.total) for side in job.sides])}
-    for measure in METRICS:
-        for name, *both in zip(measure.names, *(measure.compute(tasks) for tasks in sides), strict=True):
-            values[name] = np.concatenate(both)
+    values = {"timed": np.array([len(side.total) for side in job.sides])} | {
+        name: np.concatenate(both)
+        for measure in METRICS
+        for name, *both in zip(measure.names, *(measure.compute(tasks) for tasks in sides), strict=True)
+    }
     row = {
         "submit_ms": job.row["submit_ms"],
         "finish_ms": job.row["finish_ms"],
@@ -285,12 +286,12 @@ def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
 
 def _at_once(job: Job, maps: Side, reduces: Side) -> list[str]:
     """Return concurrent containers per side with tasks: predicted, and at the actual peak."""
-    found = []
-    for old, new, word in ((job.maps, maps, "maps"), (job.reduces, reduces, "reducers")):
-        if len(new.total):
-            peak = peak_slots(old.start, old.finish)
-            found.append(f"{_slots(peak, old, new):,} {word} (at the peak it had {peak:,})")
-    return found
+    return [
+        f"{_slots(peak, old, new):,} {word} (at the peak it had {peak:,})"
+        for old, new, word in ((job.maps, maps, "maps"), (job.reduces, reduces, "reducers"))
+        if len(new.total)
+        for peak in (peak_slots(old.start, old.finish),)
+    ]
 
 
 def _slots(slots: int, old: Side, new: Side) -> int:
