@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 TIMES = float(os.environ.get("LOADLENS_EXAMPLES", "1"))
@@ -30,4 +30,9 @@ def every(count: int) -> int:
 
 def tries(count: int, **more: Any) -> settings:
     """Try ``count`` inputs, times ``TIMES``. Nothing is asserted on time: one example may take as long as it likes."""
-    return settings(max_examples=max(1, round(count * TIMES)), deadline=None, derandomize=_ALWAYS_THE_SAME, **more)
+    return settings(
+        max_examples=max(1, round(count * TIMES)),
+        deadline=None,
+        derandomize=_ALWAYS_THE_SAME,
+        **{"suppress_health_check": (HealthCheck.too_slow,), **more},
+    )

@@ -8,9 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-from tests.chance import tries
 
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
@@ -27,6 +24,11 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+from hypothesis import settings
+
+from tests.chance import tries
+
 settings.register_profile("suite", tries(30))
 settings.load_profile("suite")
 
@@ -37,8 +39,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run screen tests first: they are the longest files, and short ones at the end let all workers finish together."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/tui/"))
+    """Run the short files of the engine last, so that all workers finish together; screen tests first: they are the longest."""
+    items.sort(key=lambda item: (item.nodeid.startswith("tests/engine/"), not item.nodeid.startswith("tests/tui/")))
 
 
 gc.disable()  # importing all tests makes half a million permanent objects

@@ -443,7 +443,6 @@ class Dashboard(Shell):
         """End the application with this exit code."""
         self.save_state()
         self.client.stop()
-        self.overview.close()
         self._type_ahead.drop()
         if self._watchdog is not None:
             self._watchdog.set()
@@ -466,8 +465,9 @@ class Dashboard(Shell):
             self.state.save()
 
     def on_unmount(self) -> None:
-        """Post nothing after the end."""
+        """Compute and post nothing after the end."""
         self.client.stop()
+        self.overview.close()
         logs.detach(self.log_ring)
 
     def _fatal_error(self) -> None:

@@ -9,7 +9,8 @@ import pytest
 from engine.core.reading import Problem
 from engine.own_files.settings import State
 from engine.views import Entry
-from tests.tui.fakes import ENTRIES, NOW, FakeSession, FakeView, play, stage
+from tests.tui.fakes import ENTRIES, NOW, FakeSession, FakeView
+from tests.tui.stage import play, stage
 from tui.views.shared.pane import make_pane
 from tui.widgets.table.table import LiveTable
 
@@ -58,7 +59,7 @@ def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
             await st.until(st.session.watching.is_set)  # all views are loaded, and the files looked at
             st.app.overview.close()  # its answers count, too
             await st.until(lambda: not st.app.client.wanted)
-            st.session.views["first-view"].delay = 5  # its answer does not come meanwhile
+            st.session.views["first-view"].delay = 600.0  # its answer does not come meanwhile
             answered.clear()
             await st.app.show_tab(0)
             assert not answered.is_set()

@@ -14,7 +14,8 @@ import pytest
 
 from engine.core.reading import Problem
 from engine.core.view import NoInput
-from tests.tui.fakes import FakeSession, FakeView, play, settle, stage
+from tests.tui.fakes import FakeSession, FakeView
+from tests.tui.stage import play, settle, stage
 from tui.messages import Computed, Progress
 from tui.views.shared.sections import Level
 from tui.widgets.sections import Sections
@@ -297,10 +298,11 @@ def test_the_last_result_stays_and_is_marked_while_the_next_is_computed(tmp_path
             view = session.views["fake-view"]
             await settle(s)
             assert "computing" not in s.text()
-            view.delay, view.rows = 2.5, 5
+            view.delay, view.rows = 600.0, 5
             session.change()
             await s.see("computing…")
             assert "node-007" in s.text(), "the last result"
+            view.delay = 0.0
             await s.until(lambda: nodes(s.app).window.height == 5)
             await s.until(lambda: "computing" not in s.text())
 
@@ -311,11 +313,12 @@ def test_the_status_tells_the_moment_on_screen_not_the_one_that_is_computed(tmp_
     async def story() -> None:
         async with stage(tmp_path, (160, 40)) as s:
             view = s.session.views["fake-view"]
-            view.delay = 0.5
+            view.delay = 600.0
             s.app.pane.at(1_767_225_000_000)
             s.app.update_status()
             await s.until(lambda: "going to 2025-12-31 23:50:00" in s.text())
             assert "AT 2025" not in s.text()
+            view.delay = 0.0
             await s.until(lambda: "AT 2025-12-31 23:50:00" in s.text())
             assert "going to" not in s.text()
 
@@ -329,9 +332,10 @@ def test_a_table_without_rows_says_that_they_are_being_computed(tmp_path: Path) 
             view.rows = 0
             s.session.change()
             await s.see("no rows")
-            view.delay, view.rows = 0.5, 3
+            view.delay, view.rows = 600.0, 3
             s.app.pane.change(limit=50)
             await s.until(lambda: "no rows" not in s.text() and "computing…" in s.text())
+            view.delay = 0.0
             await s.see("node-002")
 
     play(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ring_placement.pyroscope.placement import Placement
@@ -94,7 +94,7 @@ def test_nothing_fails_nothing_changes(placement: Placement) -> None:
     assert same_again.datasets_with_changed_shard_set == 0
 
 
-@tries(12, suppress_health_check=[HealthCheck.too_slow])
+@tries(12)
 @given(clusters(), st.data())
 def test_takeover_flows_add_up(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.view import Cancelled, Context
@@ -39,7 +39,7 @@ def same(quick: Any, plain: Any) -> None:
 
 @pytest.mark.parametrize("regime", ["transient", "left"])
 @pytest.mark.parametrize("regular", [True, False])
-@tries(12, suppress_health_check=[HealthCheck.too_slow])
+@tries(12)
 @given(data=st.data())
 def test_sweeps_equal_one_scenario_at_a_time(regime: str, regular: bool, data: st.DataObject) -> None:
     placement = data.draw(clusters(regular))
