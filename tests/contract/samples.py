@@ -13,7 +13,8 @@ from engine.views import VIEWS
 FED = tuple(entry.name for entry in VIEWS)
 """Names of the views to test."""
 
-QUIET = LiveSettings(cache=False)
+QUIET = LiveSettings(cache=False, workers=1)
+"""No other process reads, which takes longer to start than to read: the rows are the same (``tests/engine/live/pool``)."""
 
 
 def view(name: str) -> View:

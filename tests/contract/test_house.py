@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +69,9 @@ def test_no_module_is_named_in_a_string() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in SOURCES
         if path != ROOT / "engine" / "views.py"
+        and re.search(
+            r"""["'}](?:engine|tui|sample_data)\.""", path.read_text(encoding="utf-8")
+        )  # others need no parsing
         for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value)
     ]

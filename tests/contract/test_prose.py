@@ -46,7 +46,10 @@ def told(text: ast.AST) -> str:
 def test_a_percentage_has_one_form() -> None:
     found = []
     for path in [path for part in ("engine", "tui") for path in (ROOT / part).rglob("*.py")]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"""[\d}"'] %(?!\w)""", text):  # a tenth of all modules: to parse them takes seconds
+            continue
+        tree = ast.parse(text)
         remarks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         found += [
             f"{path.relative_to(ROOT)}:{node.lineno}: {told(node)}"

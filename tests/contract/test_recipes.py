@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ COPIED = (
     "SECURITY.md",
 )
 RECIPES = ("view", "reader")
+BYTECODE = Path(sys.pycache_prefix) if sys.pycache_prefix else None
+"""Where bytecode is kept, unless it lies beside its sources: the copy need not compile what it does not change."""
 BLOCK = re.compile(
     r"^```python\n# (?P<path>[\w/.]+)(?:, below: (?P<line>[^\n]+)|(?P<end>, at the end))?\n(?P<body>.*?)^```",
     re.M | re.S,
@@ -60,7 +63,7 @@ def follow(title: str, house: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy of the repository in which all recipes were followed."""
     copy = tmp_path_factory.mktemp("recipes") / "house"
     copy.mkdir()
@@ -68,10 +71,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in COPIED:
         source = ROOT / name
         (shutil.copytree(source, copy / name, ignore=skipped) if source.is_dir() else shutil.copy(source, copy / name))
+        if BYTECODE is not None and (BYTECODE / source.relative_to("/")).is_dir():
+            shutil.copytree(BYTECODE / source.relative_to("/"), BYTECODE / (copy / name).relative_to("/"))
     for title in RECIPES:
         follow(title, copy)
     run(copy, "docs/make_reference.py")
-    return copy
+    yield copy
+    if BYTECODE is not None:
+        shutil.rmtree(BYTECODE / copy.relative_to("/"), ignore_errors=True)
 
 
 def run(house: Path, *words: str) -> str:
@@ -84,6 +91,7 @@ def run(house: Path, *words: str) -> str:
             "HOME": str(house / "home"),
             "PYTHONPATH": str(house),
             "LOADLENS_EXAMPLES": "0.2",
+            **({"PYTHONPYCACHEPREFIX": str(BYTECODE)} if BYTECODE is not None else {}),
         },
         capture_output=True,
         text=True,

@@ -35,7 +35,7 @@ def test_again(
     for path in data.rglob("*"):
         os.utime(path, (old, old))
     config = tmp_path / "config.toml"
-    config.write_text("[live]\ncache-min-mb = 0.0\n")
+    config.write_text("[live]\ncache-min-mb = 0.0\nworkers = 1\n")
     restored: list[int] = []
     real = CacheSession.restore
 

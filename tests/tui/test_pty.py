@@ -39,13 +39,17 @@ def test_real_program_starts_and_quits_and_draws_nothing_on_stderr_that_is_a_fil
     assert b"\x1b[?1049h" not in log.read_bytes()
 
 
-def test_a_signal_restores_the_terminal(tmp_path: Path) -> None:
-    """SIGHUP; SIGTERM is sent to a demo (test_demo.py)."""
-    with Terminal(program(), tmp_path) as t:
-        t.see("node-000")
-        t.signal(signal.SIGHUP)
-        assert t.ended() == 129
-        assert t.restored
+def send_bytes_that_are_not_utf8(t: Terminal) -> None:
+    """They do no harm."""
+    t.send(b"\xff\xfe\xff")
+    t.quiet(0.3)
+    t.send(b"\x1b[M \xf5\xf5")
+    t.quiet(0.3)
+    assert t.process.poll() is None
+    t.send(b"!")
+    t.see("Problems")
+    t.send(b"\x1b")
+    t.quiet(0.4)
 
 
 def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(tmp_path: Path) -> None:
@@ -58,7 +62,8 @@ def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(t
         before = len(t.output)
         t.signal(signal.SIGCONT)
         t.until(lambda: b"node-000" in t.output[before:] and b"Quit" in t.output[before:])
-        t.send(b"q")
+        send_bytes_that_are_not_utf8(t)
+        t.send(b"\x03")  # leaves from anywhere, also where a busy machine took Escape and this for one key
         assert t.ended() == 0 and t.restored
 
 
@@ -69,22 +74,6 @@ def test_lost_terminal_ends_the_program(tmp_path: Path, how: str) -> None:
         t.quiet(0.1)
         t.hang_up()
         assert t.ended(8) in (129, -signal.SIGHUP)
-
-
-def test_bytes_that_are_not_utf8_do_no_harm(tmp_path: Path) -> None:
-    with Terminal(program(), tmp_path) as t:
-        t.see("node-000")
-        t.send(b"\xff\xfe\xff")
-        t.quiet(0.3)
-        t.send(b"\x1b[M \xf5\xf5")
-        t.quiet(0.3)
-        assert t.process.poll() is None
-        t.send(b"!")
-        t.see("Problems")
-        t.send(b"\x1b")
-        t.quiet(0.4)
-        t.send(b"\x03")  # leaves from anywhere, also where a busy machine took Escape and this for one key
-        assert t.ended() == 0 and t.restored
 
 
 def test_refuses_where_there_is_no_terminal(tmp_path: Path) -> None:
@@ -106,18 +95,21 @@ def test_refuses_a_dumb_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "leave"),
-    [({"NO_COLOR": "1"}, b"q"), ({"TERM": "xterm", "COLORTERM": ""}, b"\x03")],
-    ids=["no-color-q", "16-ctrl-c"],
+    ("env", "leave", "code"),
+    [({"NO_COLOR": "1"}, b"q", 0), ({"TERM": "xterm", "COLORTERM": ""}, signal.SIGHUP, 129)],
+    ids=["no-color-q", "16-signal"],
 )
-def test_few_colours_are_respected_and_both_keys_leave(tmp_path: Path, env: dict[str, str], leave: bytes) -> None:
+def test_few_colours_are_respected_and_a_key_and_a_signal_leave(
+    tmp_path: Path, env: dict[str, str], leave: bytes | signal.Signals, code: int
+) -> None:
+    """SIGTERM is sent to a demo (test_demo.py)."""
     with Terminal(program(), tmp_path, env=env) as t:
         t.see("node-000")
         t.quiet()
         assert b"[38;2;" not in t.output and b";38;2;" not in t.output and b"48;2;" not in t.output
         assert b"38;5;" not in t.output and b"48;5;" not in t.output
-        t.send(leave)
-        assert t.ended() == 0 and t.restored
+        t.send(leave) if isinstance(leave, bytes) else t.signal(leave)
+        assert t.ended() == code and t.restored
 
 
 @pytest.mark.parametrize(("size", "first", "tick"), [((200, 50), 90_000, 3_000), ((80, 24), 60_000, 2_000)])
