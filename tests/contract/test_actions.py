@@ -15,7 +15,8 @@ from textual.widget import Widget
 from engine.core.view import Headline
 from engine.own_files.settings import Settings, State
 from engine.views import VIEWS, Entry
-from tests.tui.fakes import Stage, frame, screen_lines
+from tests.tui.fakes import frame
+from tests.tui.stage import Stage, screen_lines
 from tui import actions
 from tui.keymap import key_name
 from tui.overview.pane import OverviewPane

@@ -7,6 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.tui.stage import end_module
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_dashboard() -> Iterator[None]:
+    """The tests of a module that only look at the same files share one dashboard, which ends with the module."""
+    yield
+    end_module()
+
 
 @pytest.fixture(autouse=True)
 def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

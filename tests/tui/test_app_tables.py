@@ -11,7 +11,8 @@ import pytest
 from engine.core.tables import Table
 from engine.own_files.settings import State
 from tests.disk import full_after
-from tests.tui.fakes import frame, play, screen_styles, stage
+from tests.tui.fakes import frame
+from tests.tui.stage import play, screen_styles, stage
 from tui.screens.help import HelpScreen
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.status import KeyBar

@@ -12,7 +12,7 @@ from engine.broker_load.plan import export
 from engine.broker_load.view import VIEW
 from sample_data.broker_load.make import write
 from tests.engine.broker_load.clusters import simple
-from tests.tui.fakes import SIZES, Stage, compare, opened, play, settle, still
+from tests.tui.stage import SIZES, Stage, compare, opened, play, settle, still
 from tui.views.broker_load import plan
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.widgets.control import NumberControl

@@ -1,10 +1,11 @@
-"""Every screen of every view in three sizes: what the terminal shows is true, fits, and agrees with the tables below it."""
+"""Every screen of every view in three sizes: what is shown is true, fits, and is what the tables below it and ``report`` say."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import contextlib
+import json
 import math
 import re
 import tempfile
@@ -16,12 +17,14 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
+from engine.output import report
 from tests.contract.samples import FED, view
+from tests.contract.samples import opened as session
 from tests.contract.samples import play as samples
-from tests.contract.test_screen_agrees import DERIVED
-from tests.tui.fakes import Stage, opened, play, screen_lines, still, unseen
+from tests.tui.fakes import NOW
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
+from tests.tui.stage import Stage, opened, play, screen_lines, still, unseen
 from tui.glyphs import BRAILLE
 from tui.screens.words import LABEL, explained, labels_on
 from tui.widgets.drawing.fragments import plain
@@ -235,6 +238,72 @@ def only_more(s: Stage, what: str) -> None:
                 before = shown
 
 
+def _broker_load(result: Any) -> None:
+    brokers, failures = result.tables["brokers"], result.tables["failures"]
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["over capacity"] == str(brokers.filter(pl.col("headroom_pct") < 0).height)
+    told = headline.get("single failure") or headline["one more failure"]  # on top of a what-if
+    for kind in ("broker", "rack"):
+        losses = failures.filter(pl.col("failure").str.starts_with(kind + " "))
+        lost = losses.filter(~pl.col("survivable")).height
+        assert not lost or f"{lost} of {losses.height} {kind}s" in told
+    assert headline["goals"].startswith(f"{result.tables['goals']['violated'].sum()} violated")
+
+
+def _job_heuristics(result: Any) -> None:
+    jobs = result.tables["jobs"]
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["jobs"] == str(jobs.height)
+    assert headline["severe or worse"] == str(jobs["severity"].is_in(["SEVERE", "CRITICAL"]).sum())
+    listed = result.detail.listing["avoidable_mb_s"].sum()
+    assert headline["avoidable"].startswith(f"{listed / 1024 / 3600:,.2f} GB·h")
+    assert headline["failed"] == str((jobs["state"] == "FAILED").sum())
+
+
+def _query_profile(result: Any) -> None:
+    classes = result.tables["classes"]
+    intervals = result.tables["intervals"].filter(pl.col("window") == "now")
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["intervals"] == f"{intervals['used'].sum()} of {intervals.height}"
+    assert headline["attributed"] == f"{100 * classes['y_share'].sum():.1f}%"
+    assert float(headline["active CPUs"].split()[0]) == pytest.approx(
+        classes["active_cpus"].sum() / classes["y_share"].sum(), abs=0.006
+    )
+
+
+def _run_comparison(result: Any) -> None:
+    rows = result.tables["metrics"].filter(~pl.col("pooled") & ~pl.col("muted"))
+    effects = rows.filter(pl.col("verdict") == "different")["effect"]
+    assert result.headline[0].value == f"{(effects == 'worse').sum()} worse, {(effects == 'better').sum()} better"
+    assert result.summary["regressions"] == len([f for f in result.findings if f.row and f.level == "severe"])
+
+
+DERIVED = {
+    "broker-load": _broker_load,
+    "job-heuristics": _job_heuristics,
+    "query-profile": _query_profile,
+    "run-comparison": _run_comparison,
+}
+"""By view: checks that the headline is what the tables below it hold."""
+
+
+def agrees(s: Stage, name: str) -> None:
+    """The result on screen is what ``report`` prints of the same files, and the first lines show its headline."""
+    result, parameters, now_ms = s.app.pane.result, s.app.pane.parameters, int(NOW * 1000)
+    read = session(name, data(name))
+    printed = read.compute(name, parameters, now_ms=now_ms)
+    read.close()
+    ours = json.loads(report.to_json(view(name), result, parameters, now_ms))
+    theirs = json.loads(report.to_json(view(name), printed, parameters, now_ms))
+    assert ours["summary"] == theirs["summary"] and ours["problems"] == theirs["problems"]
+    for table, rows in theirs["tables"].items():
+        if table in ours["tables"]:
+            assert ours["tables"][table] == rows, table
+    assert view(name).tables[0].name in ours["tables"]
+    text = "\n".join(screen_lines(s.app))
+    assert any(line.value.split(" ")[0] in text for line in printed.headline)
+
+
 def test_there_are_enough() -> None:
     assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
 
@@ -250,6 +319,8 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                 await quiet(s)
                 await true(s, shadow, what)
                 DERIVED.get(name, lambda result: None)(s.app.pane.result)  # the headline is what the tables hold
+                if what == "first screen":
+                    agrees(s, name)
                 with unseen():
                     fits(s, f"{what} at 80x24")
                     explains(s, what)

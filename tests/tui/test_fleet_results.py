@@ -14,7 +14,7 @@ from sample_data.job_heuristics.make import END_MS
 from sample_data.job_heuristics.plans import Shape, make
 from tests.contract.samples import opened as session_on
 from tests.engine.job_heuristics.fleet.fleet_writer import write
-from tests.tui.fakes import Stage, opened, play, settle
+from tests.tui.stage import Stage, opened, play, settle
 from tui.views.job_heuristics.level import JobLevel
 from tui.views.job_heuristics.pane import StoredLevel
 from tui.widgets.sections import Sections

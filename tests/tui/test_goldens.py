@@ -8,7 +8,8 @@ import pytest
 
 from engine.core.reading import Problem
 from engine.core.view import NoInput
-from tests.tui.fakes import SIZES, FakeSession, FakeView, Stage, compare, play, settle, stage
+from tests.tui.fakes import FakeSession, FakeView
+from tests.tui.stage import SIZES, Stage, compare, play, settle, stage
 
 
 async def _many(s: Stage) -> None:

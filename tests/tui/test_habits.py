@@ -10,8 +10,8 @@ import pytest
 
 from tests.contract.samples import FED, view
 from tests.contract.samples import play as samples
-from tests.tui.fakes import Stage, opened, play, screen_lines, settle
 from tests.tui.process.test_type_ahead import NAMES, burst
+from tests.tui.stage import Stage, opened, play, screen_lines, settle
 from tui.widgets.table.table import LiveTable
 
 

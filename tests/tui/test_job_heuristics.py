@@ -13,7 +13,7 @@ from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS, put_done
 from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.shapes import HISTORY
-from tests.tui.fakes import SIZES, Stage, compare, opened, play, screen_styles, settle, still
+from tests.tui.stage import SIZES, Stage, compare, opened, play, screen_styles, settle, still
 from tui.glyphs import SETS
 from tui.views.job_heuristics.level import ErrorLevel, OpenJob
 from tui.views.job_heuristics.pane import _summary_lines

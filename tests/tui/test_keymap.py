@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tui.fakes import play, stage
+from tests.tui.stage import play, stage
 from tui import actions, keymap
 from tui.keymap import check, key_name
 

@@ -9,7 +9,8 @@ from engine.core.view import Finding, Headline, NoInput, Result, Trend
 from engine.findings.events import Event, Feed
 from engine.findings.notify import NotifySettings, Threshold
 from engine.views import Entry
-from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
+from tests.tui.fakes import NOW, FakeSession, FakeView
+from tests.tui.stage import Stage, play, stage
 from tui.glyphs import BRAILLE
 from tui.overview.actions import reveal
 from tui.overview.briefs import Brief, Briefs

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from engine.query_profile.view import VIEW
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, settle, still
+from tests.tui.stage import SIZES, Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.pane import ClassLevel, Pane
 from tui.widgets.control import NumberControl

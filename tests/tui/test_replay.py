@@ -12,7 +12,7 @@ from engine.own_files.settings import Settings, State
 from engine.recording.player import Player
 from engine.recording.recorder import Recorder
 from engine.views import entry
-from tests.tui.fakes import Stage, play
+from tests.tui.stage import Stage, play
 from tests.tui.terminal import Terminal
 from tui.__main__ import main
 from tui.app import Dashboard
@@ -85,7 +85,7 @@ def test_a_recording_is_replayed_on_the_ordinary_dashboard(tmp_path: Path) -> No
 
 
 def test_keys_of_a_replay_are_elsewhere_not_there(tmp_path: Path) -> None:
-    from tests.tui.fakes import stage
+    from tests.tui.stage import stage
 
     async def story() -> Any:
         async with stage(tmp_path) as s:

@@ -14,7 +14,7 @@ import pytest
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.make import Cluster
 from sample_data.whole_files import put
-from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
+from tests.tui.stage import Stage, compare, copied, opened, play, session_over
 from tui.glyphs import BRAILLE
 from tui.views.ring_placement.cells import names_cell
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from engine.run_comparison.view import VIEW
 from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
-from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, screen_styles, settle
+from tests.tui.stage import SIZES, Stage, compare, copied, opened, play, screen_lines, screen_styles, settle
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.run_comparison.drawing import named, strip
 from tui.views.run_comparison.pane import RUNS, MetricLevel, Pane

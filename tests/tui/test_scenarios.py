@@ -6,7 +6,8 @@ from typing import Any
 
 from engine.core import units
 from engine.own_files.settings import State
-from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
+from tests.tui.fakes import NOW, FakeSession, FakeView
+from tests.tui.stage import Stage, play, stage
 from tui.views.shared.side_by_side import SideBySide
 from tui.widgets.table.table import LiveTable
 

@@ -15,7 +15,7 @@ from sample_data.job_heuristics.make import END_MS, put_spark
 from sample_data.job_heuristics.shapes import SPARK_FINISHED
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan, events, text
 from tests.engine.job_heuristics.helper import inputs_of
-from tests.tui.fakes import SIZES, opened, play, still, walk
+from tests.tui.stage import SIZES, opened, play, still, walk
 from tui.glyphs import ASCII, BRAILLE, Glyphs
 from tui.views.job_heuristics import spark as spark_drawing
 from tui.views.job_heuristics.spark import SparkLevel

@@ -24,8 +24,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tests.chance import tries
-from tests.tui.fakes import play, stage
 from tests.tui.shadow import Shadow
+from tests.tui.stage import play, stage
 from tui.textual_internals import render_layout, render_spans, wire_of
 from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.drawing.fragments import changed_spans

@@ -8,7 +8,7 @@ from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import tez_history
 from sample_data.job_heuristics.make import END_MS, put_tez, tez_id
 from sample_data.job_heuristics.shapes import TEZ_LIVE
-from tests.tui.fakes import SIZES, opened, play, still, walk
+from tests.tui.stage import SIZES, opened, play, still, walk
 from tui.views.job_heuristics.tez import TezLevel
 from tui.widgets.table.table import LiveTable
 

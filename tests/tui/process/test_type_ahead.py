@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual import events
 
-from tests.tui.fakes import Stage, play, stage
+from tests.tui.stage import Stage, play, stage
 from tui import actions
 from tui.process.type_ahead import TypeAhead
 from tui.widgets.prompt import Prompt

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.core.view import NoInput
-from tests.tui.fakes import FakeSession, FakeView, Stage, play, screen_lines, stage
+from tests.tui.fakes import FakeSession, FakeView
+from tests.tui.stage import Stage, play, screen_lines, stage
 from tui.screens.box import Box
 from tui.screens.help import HelpScreen
 from tui.themes import CYCLE

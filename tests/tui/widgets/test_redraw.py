@@ -9,7 +9,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from tests.tui.fakes import NODES, frame, play
+from tests.tui.fakes import NODES, frame
+from tests.tui.stage import play
 from tui.widgets.table import grid
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Choice
