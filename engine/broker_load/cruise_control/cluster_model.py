@@ -244,16 +244,14 @@ def _nulls(name: str, value: Floats) -> pl.Series:
 
 
 def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
-    """Return the load columns of one row per broker; on dead brokers, as in Cruise Control, CPU is 0 % and disk null."""
+    """Return the load columns of one row per broker; what dead brokers use is unknown."""
     alive = cluster.topology.alive
     cpu, disk = sums.of("CPU"), sums.of("DISK")
     cores = np.where(alive, cluster.given("CPU") / 100.0, 0.0)
     return {
         "cores": known("cores", cores),
-        "cpu_pct_cores": pl.Series("cpu_pct_cores", np.where(alive | np.isnan(cpu), cpu, 0.0)),
-        "cpu_pct": _nulls(
-            "cpu_pct", np.where(alive | np.isnan(cpu), _percent(cpu, cluster.capacity("CPU"), alive), 0.0)
-        ),
+        "cpu_pct_cores": _nulls("cpu_pct_cores", np.where(alive, cpu, np.inf)),
+        "cpu_pct": _nulls("cpu_pct", _percent(cpu, cluster.capacity("CPU"), alive)),
         "disk_mb": pl.Series("disk_mb", disk),
         "disk_pct": _nulls("disk_pct", _percent(disk, cluster.capacity("DISK"), alive)),
         "leader_nw_in_kbs": pl.Series("leader_nw_in_kbs", np.maximum(sums.leader_nw_in, 0.0)),
@@ -263,6 +261,11 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
         "leaders": pl.Series("leaders", sums.leaders, dtype=pl.Int64),
         "replicas": pl.Series("replicas", sums.replicas, dtype=pl.Int64),
     }
+
+
+def total(column: str) -> pl.Expr:
+    """Return the sum of what is known of a column; null if nothing is."""
+    return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
 def hosts(cluster: Cluster) -> pl.DataFrame:
@@ -277,7 +280,7 @@ def hosts(cluster: Cluster) -> pl.DataFrame:
     frame = frame.with_columns(pl.Series(name, value) for name, value in capacity.items())
     summed = [name for name in columns if name != "disk_pct"]
     grouped = frame.group_by("host", maintain_order=True).agg(
-        pl.col("rack").first(), *(pl.col(name).sum() for name in summed), pl.col("_cap").sum(), pl.col("_unknown").any()
+        pl.col("rack").first(), *map(total, summed), pl.col("_cap").sum(), pl.col("_unknown").any()
     )
     # To Polars a NaN is above 0.
     share = pl.when((pl.col("_cap") > 0) & pl.col("_cap").is_not_nan()).then(100.0 * pl.col("disk_mb") / pl.col("_cap"))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster_model import Cluster, load_columns
+from engine.broker_load.cruise_control.cluster_model import Cluster, load_columns, total
 from engine.broker_load.model import cluster_facts
 from engine.broker_load.model.broker_capacity import Capacities, resolve
 from engine.broker_load.model.topology import Broker, Floats, Topology, across, any_of, build, tally
@@ -32,7 +32,7 @@ def racks(cluster: Cluster) -> pl.DataFrame:
     }
     frame = pl.DataFrame({"rack": list(topology.racks)} | columns | extra)
     grouped = frame.group_by("rack", maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("brokers"), *(pl.col(name).sum() for name in [*summed, *extra])
+        pl.len().cast(pl.Int64).alias("brokers"), *map(total, [*summed, *extra])
     )
     shares = [
         pl.when(pl.col(f"_{name}_cap") > 0)

@@ -79,7 +79,7 @@ def test_no_leader(tmp_path: Path) -> None:
     assert "v" not in result.tables["replicas"]["topic"].to_list()
     dead = result.tables["brokers"].filter(pl.col("broker") == 7).row(0, named=True)
     assert (dead["state"], dead["cores"], dead["cpu_pct"], dead["disk_pct"], dead["host"]) == (
-        "DEAD", 0.0, 0.0, None, "UNKNOWN_HOST-0")  # fmt: skip
+        "DEAD", 0.0, None, None, "UNKNOWN_HOST-0")  # fmt: skip
 
 
 def test_leader_without_any_record(tmp_path: Path) -> None:
