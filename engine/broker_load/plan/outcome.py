@@ -46,14 +46,18 @@ def add(
             inputs.table("capacity"),
             parameters.allow_capacity_estimation,
         )
-        problem = planner.problem_of(base, parameters, want)
-        drained = base.topology.alive & ~problem.alive
+
+        def planned(parameters: BrokerLoadParameters, old: Plan | None = None) -> Plan:
+            problem = planner.problem_of(base, parameters, want)
+            drained = base.topology.alive & ~problem.alive
+            return context.memo.value(
+                "broker load plan", (inputs.version, context.at_ms, parameters),
+                lambda: planner.make(problem, want, drained, (context.check, context.progress), old=old), keep=2,
+            )  # fmt: skip
+
         plain = msgspec.structs.replace(parameters, answer="reassignment", **planner.UNCHANGED)
-        whole = context.memo.value(
-            "broker load plan", (inputs.version, context.at_ms, plain),
-            lambda: planner.make(problem, want, drained, (context.check, context.progress)),
-        )  # fmt: skip
-        made = planner.limited(whole, parameters)
+        whole = planned(msgspec.structs.replace(plain, plan_reject=()))
+        made = planner.limited(planned(plain, whole) if plain.plan_reject else whole, parameters)
     except BadPlan as error:
         option, reason = error.args
         builder.problems.append(InputProblem.at(f"-o {option}", "bad-option", reason))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from engine.broker_load.plan import limits, proofs, sequence
 from engine.broker_load.plan.balance import Balance, survive
 from engine.broker_load.plan.limits import HARD
 from engine.broker_load.plan.problem import DISK, Problem, loads_of
-from engine.broker_load.plan.search import Search
+from engine.broker_load.plan.search import EPSILON, Search
 from engine.broker_load.plan.sequence import Batch, Standing, Step
 from engine.broker_load.plan.state import State
 from engine.core.parameters import no_what_if
@@ -191,8 +191,10 @@ def _stay(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags:
     return flags
 
 
-def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: bool = False) -> Plan:
-    """Search for a plan; ``free``: only changes that copy nothing."""
+def make(
+    problem: Problem, want: Asked, drained: Flags, context: Context, free: bool = False, old: Plan | None = None
+) -> Plan:
+    """Search for a plan; ``free``: only changes that copy nothing; ``old``: a plan, as much of it as may be is a start too."""
     check, report = context
     parameters = problem.parameters
     verdicts = limits.listed(goals.verdicts(problem.cluster, parameters))
@@ -204,24 +206,34 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
     can, lost = proofs.survivable(problem, first)
     if problem.cluster.missing:
         can = np.zeros_like(can)
-    ways = [_Way(chased, can, names, drained, want.survive, free)]
-    if problem.cluster.topology.size <= SMALL and not free:
-        more = replace(ways[0], together=want.survive, balanced=not want.survive)
-        ways += [more] if want.survive else [replace(more, goals_first=True), more]
+    ways, small = [_Way(chased, can, names, drained, want.survive, free)], problem.cluster.topology.size <= SMALL
+    balanced = replace(ways[0], only_survival=False, balanced=True)
+    mending = [replace(balanced, goals_first=True), balanced] if small and not free else []
+    ways += [replace(ways[0], together=True)] if want.survive and mending else mending
+    if old is not None:
+        ways = [*(ways if small else ()), replace(ways[-1], old=old.steps)]
+    today = sequence.standing(State(problem, slack=0.0), undecided)
 
-    def part(number: int) -> Report:
-        return lambda share, text: report((number + share) / len(ways), text)
+    def worth(steps: list[Step]) -> tuple[float, ...]:
+        return _worth(problem, today, steps, can, want.survive)
 
-    ends = []
-    for number, way in enumerate(ways):
-        found = way.search(problem, check, part(number))
-        today, steps, left_out = sequence.in_order(problem, found, names, undecided, check)
-        if left_out and _worth(problem, today, steps, can)[:4] > _worth(problem, today, [], can)[:4]:
+    def end(number: int, way: _Way) -> tuple[list[Step], int]:
+        found = way.search(problem, check, lambda share, text: report((number + share) / len(ways), text))
+        steps, left_out = sequence.in_order(problem, found, names, undecided, check)
+        if left_out and worth(steps)[:4] > worth([])[:4]:
             # What is left is worse than today: a part of it may be better.
-            best = min(range(len(steps) + 1), key=lambda end: _worth(problem, today, steps[:end], can))
-            steps = steps[:best]
-        ends.append((today, steps, left_out))
-    today, steps, left_out = min(ends, key=lambda end: _worth(problem, end[0], end[1], can))
+            steps = steps[: min(range(len(steps) + 1), key=lambda end: worth(steps[:end]))]
+        return steps, left_out
+
+    ends = [end(number, way) for number, way in enumerate(ways)]
+    if want.survive and all(worth(steps)[2] for steps, _ in ends):  # mending all goals may leave losses more room
+        ends += [end(len(ways) - 1, way) for way in mending]
+    steps, left_out = min(ends, key=lambda end: worth(end[0]))
+    if mending and worth(steps)[2] > (
+        0 if want.survive else len(why)
+    ):  # something is missed that may be reached from here
+        again = end(len(ways) - 1, replace(ways[0], old=steps))
+        steps, left_out = min((steps, left_out), again, key=lambda end: worth(end[0]))
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
     return Plan(problem, verdicts, today, steps, [], why, lost, least, must, first, left_out)
@@ -241,6 +253,7 @@ class _Way:
     goals_first: bool = False
     balanced: bool = False
     together: bool = False
+    old: Sequence[Step] = ()
 
     def search(self, problem: Problem, check: Callable[[], None], report: Report) -> Search:
         """Return the placement found, with everything that changed."""
@@ -253,15 +266,18 @@ class _Way:
                 report(share, f"looking for moves: {len(search.journal):,} changes so far")
 
         search = Search(State(problem), self.chased, tick, free=self.free)
-        stages = list(self._stages(search))
+        kept = search.now <= EPSILON
+        for step in {step.row: step for step in self.old if problem.movable[step.row]}.values():
+            search.attempt([(step.row, step.replicas, step.leader)], step.reason, lambda totals: True)
+        stages = list(self._stages(search, kept))
         for number, stage in enumerate(stages):
             share = number / (len(stages) + 1)
             stage()
         report(len(stages) / (len(stages) + 1), "putting the steps in order")
         return search
 
-    def _stages(self, search: Search) -> Iterator[Callable[[], None]]:
-        """Yield what is done, one after the other."""
+    def _stages(self, search: Search, kept: Flags) -> Iterator[Callable[[], None]]:
+        """Yield what is done, one after the other; ``kept`` [16]: goals that are not missed today."""
         parameters, every = search.problem.parameters, np.ones(limits.GOALS, np.bool_)
         everything = partial(search.mend, self.names, every)
         losses = partial(survive, search, parameters.plan_survive == "rack", self.reachable, together=self.together)
@@ -289,14 +305,22 @@ class _Way:
             if parameters.plan_survive == "rack":
                 yield partial(Balance(search, self.reachable, self.names, soft).run, 0.3)
             yield search.guard
+        if self.only_survival:
+            yield partial(self._mend_again, search, kept)
         yield search.take_back
         if not self.only_survival:
             yield partial(search.take_back, strict=False)
 
+    def _mend_again(self, search: Search, kept: Flags) -> None:
+        """Mend the goals that survival broke, if more goals are missed than before; nothing that is survived is lost."""
+        missed = search.now > EPSILON
+        if missed.sum() > (~kept).sum():
+            search.mend(self.names, missed & kept)
 
-def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
-    """Return how bad the end of ``steps`` is: offline, hard goals, goals and losses of brokers, the latter, losses of racks, MB
-    and steps."""
+
+def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags, survive: bool) -> tuple[float, ...]:
+    """Return how bad the end of ``steps`` is: offline, hard goals, goals (to ``survive``: more than today) and losses of brokers,
+    the latter, losses of racks, MB and steps."""
     last = (steps[-1].after if steps else None) or today
     lost = int((can & ~last.survived)[: len(problem.alive)].sum())
     copied = sum(step.mb for step in steps)
@@ -304,7 +328,7 @@ def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> 
     return (
         float(last.offline),
         int(last.violated[HARD].sum()),
-        lost + int(last.violated.sum()),
+        lost + max(int(last.violated.sum()) - survive * int(today.violated.sum()), 0),
         lost,
         racks,
         copied,

@@ -133,13 +133,13 @@ _HARD_NAMES = frozenset({
 
 def in_order(
     problem: Problem, search: Search, names: list[str], undecided: Flags, check: Callable[[], None]
-) -> tuple[Standing, list[Step], int]:
-    """Return the standing today, the steps from today to what was found, and how many had to be left out.
+) -> tuple[list[Step], int]:
+    """Return the steps from today to what was found, and how many had to be left out.
 
     A step that would make a hard goal worse waits for another one.
     """
     state = State(problem, slack=0.0)
-    today = now = standing(state, undecided)
+    now = standing(state, undecided)
     every = [
         list(split(problem, placed, search.state.placed(row), reason))
         for row, (placed, reason) in sorted(search.changed().items())
@@ -165,9 +165,9 @@ def in_order(
             done.append(replace(step, before=placed, settles=_settled(problem, names, now, then), after=then))
             totals, now = after, then
         if len(left) == len(waiting):
-            return today, done, len(left)
+            return done, len(left)
         waiting = left
-    return today, done, 0
+    return done, 0
 
 
 def _ordered(every: list[list[Step]]) -> list[Step]:

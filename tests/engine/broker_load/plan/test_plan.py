@@ -32,9 +32,15 @@ EQUAL = (
     "replicas",
 )
 
+FACTOR = 1.5
+"""What a plan copies differs by no more from that of the same cluster under other names, or without one step."""
 
-def made(folder: Path, brokers: int, racks: int, partitions: int, seed: int, spread: bool = False) -> Inputs:
-    """A random cluster: replicas anywhere (or one a rack, where ``spread``), the leader first; loads of every size."""
+
+def made(
+    folder: Path, brokers: int, racks: int, partitions: int, seed: int, spread: bool = False, most: float = 0.9
+) -> Inputs:
+    """A random cluster: replicas anywhere (or one a rack, where ``spread``), the leader first; loads of every size, CPU up to
+    ``most``."""
     rng = np.random.default_rng(seed)
     cluster = Cluster(folder, tuple(range(1, brokers + 1)))
     cluster.racks = {broker: f"r{broker % racks}" for broker in cluster.ids}
@@ -55,7 +61,7 @@ def made(folder: Path, brokers: int, racks: int, partitions: int, seed: int, spr
         cluster.rate(broker, topic, rate, rate * float(rng.uniform(0, 3)))
     for broker in cluster.ids:
         into = sum(rate for (who, _), rate in rates.items() if who == broker)
-        cluster.totals(broker, float(rng.uniform(0.2, 0.9)) if into else 0.01, bytes_in=into, bytes_out=into * 1.5)
+        cluster.totals(broker, float(rng.uniform(0.2, most)) if into else 0.01, bytes_in=into, bytes_out=into * 1.5)
     disk = sizes.sum() * factor / MB / brokers / float(rng.uniform(0.3, 0.75))
     net = sum(rates.values()) / KB * factor * 2 / brokers / float(rng.uniform(0.3, 0.7))
     cluster.capacity = {"-1": {"DISK": str(disk), "CPU": {"num.cores": "8"}, "NW_IN": str(net), "NW_OUT": str(net)}}
@@ -114,24 +120,65 @@ def test_the_files_read_back_give_the_end_of_the_plan(tmp_path: Path, ask: str, 
     assert all(p["log_dirs"] == ["any"] * len(p["replicas"]) for p in json.loads(written["reassignment"])["partitions"])
 
 
-def test_neither_the_order_of_lines_nor_names_change_a_plan(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    inputs = made(tmp_path / "a", 6, 3, 24, 3)
-    other = tmp_path / "b"
-    other.mkdir()
-    for path in (tmp_path / "a").iterdir():
+def renamed(source: Path, target: Path, ids: dict[int, int], topic: str, rng: np.random.Generator) -> Inputs:
+    """The same cluster with other ids, ``topic`` before each topic's name, and all lines in another order."""
+
+    def other(name: str, value: str) -> str:
+        if name in ("broker", "leader", "replicas", "isr") and value:
+            return "|".join(str(ids[int(one)]) for one in value.split("|"))
+        return topic + value if name == "topic" and value else value
+
+    target.mkdir()
+    for path in source.iterdir():
         head, *lines = path.read_text().splitlines()
         if path.suffix == ".csv":
-            place = [number for number, name in enumerate(head.split(",")) if name == "topic"]
-            rows = [line.split(",") for line in reversed(lines)]
-            for row in rows:
-                for number in place:
-                    row[number] = row[number] and f"billing.{row[number]}"
-            lines = [",".join(row) for row in rows]
-        (other / path.name).write_text("\n".join([head, *lines]) + "\n")
-    one, two = (plan(each, "mend").tables["plan_steps"] for each in (inputs, read(other)))
-    assert one.height
-    assert two.with_columns(pl.col("topic").str.strip_prefix("billing.")).equals(one)
+            rows = [",".join(map(other, head.split(","), line.split(","))) for line in lines]
+            lines = [rows[place] for place in rng.permutation(len(rows)).tolist()]
+        (target / path.name).write_text("\n".join([head, *lines]) + "\n")
+    return read(target)
+
+
+@settings(max_examples=2, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(st.integers(0, 2**31), st.sampled_from(["mend", "survive"]))
+def test_neither_order_nor_names_decide_how_good_a_plan_is(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, ask: str
+) -> None:
+    """Other lines first or names that sort alike: the same plan. Any names: the same goals and losses, and much the same MB."""
+    folder, rng = tmp_path_factory.mktemp("cluster"), np.random.default_rng(seed)
+    (folder / "a").mkdir()
+    one = plan(made(folder / "a", 4, 2, 12, seed, spread=True, most=0.4), ask)
+    steps = one.tables["plan_steps"]
+    same = {number: number for number in range(1, 5)}
+    again = plan(renamed(folder / "a", folder / "b", same, "billing.", rng), ask).tables["plan_steps"]
+    assert again.with_columns(pl.col("topic").str.strip_prefix("billing.")).equals(steps)
+    sorted_alike = {number: 100 + 7 * number for number in same}
+    again = plan(renamed(folder / "a", folder / "c", sorted_alike, "", rng), ask).tables["plan_steps"]
+    assert again["topic"].equals(steps["topic"]) and again["moved_mb"].equals(steps["moved_mb"])
+    assert again["new_leader"].to_list() == [sorted_alike[broker] for broker in steps["new_leader"].to_list()]
+    mixed = dict(zip(same, rng.permutation(list(sorted_alike.values())).tolist(), strict=True))
+    ends = [each.tables["plan_curve"].row(-1, named=True) for each in
+            (one, plan(renamed(folder / "a", folder / "d", mixed, "", rng), ask))]  # fmt: skip
+    names = ("goals_violated", "survived_brokers", "survived_racks", "offline")
+    first, second = ([end[name] for name in names] for end in ends)
+    assert abs(first[0] - second[0]) + abs(first[1] - second[1]) <= 1, (first, second)
+    few = 3 * max(one.tables["replicas"]["disk_mb"].to_list())
+    low, high = sorted(end["moved_mb"] for end in ends)
+    assert high <= FACTOR * low + few
+
+
+def test_a_rejected_step_changes_little_else(tmp_path: Path) -> None:
+    inputs = made(tmp_path, 4, 2, 16, 3, spread=True, most=0.5)
+    whole = plan(inputs, "mend")
+    end, steps = whole.tables["plan_curve"].row(-1, named=True), whole.tables["plan_steps"]
+    moves = steps.filter(kind="move").head(2).to_dicts()
+    assert moves
+    for step in moves:
+        without = plan(inputs, "mend", ("plan-reject", f"{step['topic']}-{step['partition']}"))
+        last = without.tables["plan_curve"].row(-1, named=True)
+        assert last["goals_violated"] + last["brokers"] - last["survived_brokers"] <= (
+            end["goals_violated"] + end["brokers"] - end["survived_brokers"] + 1
+        )
+        assert last["moved_mb"] <= FACTOR * end["moved_mb"]
 
 
 def test_batches_put_together_are_the_plan(tmp_path: Path) -> None:
