@@ -75,18 +75,20 @@ def reassign(
 
 def _placements(topology: Topology, leaders: list[int], lists: list[list[int]]) -> pl.DataFrame:
     """Return rows of input table ``topology`` with other leaders and replicas, all of them in sync."""
-    return pl.DataFrame(
+    some = pl.DataFrame(
         {
             "topic": topology.topic_names,
             "partition": topology.partition,
             "leader": pl.Series("leader", leaders, dtype=pl.Int32),
             "replicas": pl.Series("replicas", lists, dtype=pl.List(pl.Int32)),
-            "isr": pl.Series("isr", lists, dtype=pl.List(pl.Int32)),
-            "offline": pl.Series("e", [[]] * topology.size, dtype=pl.List(pl.Int32)),
-            "elr": pl.Series("elr", [None] * topology.size, dtype=pl.List(pl.Int32)),
             "min_isr": topology.min_isr,
-            "unclean": pl.Series("unclean", [None] * topology.size, dtype=pl.Boolean),
         }
+    )
+    return some.with_columns(
+        pl.col("replicas").alias("isr"),
+        pl.lit([], pl.List(pl.Int32)).alias("offline"),
+        pl.lit(None, pl.List(pl.Int32)).alias("elr"),
+        pl.lit(None, pl.Boolean).alias("unclean"),
     )
 
 

@@ -126,9 +126,9 @@ def excess(bounds: Limits, at: object, sums: Floats, hosts: Floats) -> Floats:
     return outside
 
 
-def outside(bounds: Limits, sums: Floats, hosts: Floats) -> Flags:
-    """Return flags [13, B] of brokers outside a band by more than the rounding of a sum."""
-    return np.asarray(excess(bounds, slice(None), sums, hosts) > 1e-9 * (np.abs(sums[COLUMN]) + 1e-6), np.bool_)
+def outside(bounds: Limits, at: object, sums: Floats, hosts: Floats) -> Flags:
+    """Return flags [13, M] of brokers ``at`` outside a band by more than the rounding of a sum; as ``excess``."""
+    return np.asarray(excess(bounds, at, sums, hosts) > 1e-9 * (np.abs(sums[COLUMN]) + 1e-6), np.bool_)
 
 
 def listed(verdicts: list[Verdict]) -> list[Verdict]:

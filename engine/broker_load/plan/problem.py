@@ -57,6 +57,11 @@ class Problem:
         return self.cluster.topology.racks_index[1].astype(np.int32)
 
     @cached_property
+    def rack_of(self) -> list[int]:
+        """``racks`` as numbers of Python, which are quicker one by one."""
+        return self.racks.tolist()
+
+    @cached_property
     def live_racks(self) -> int:
         """Number of racks with a living broker."""
         return len(np.unique(self.racks[self.alive]))
@@ -93,6 +98,11 @@ class Problem:
         """[E, B] brokers that die in each event: every broker, then every rack."""
         racks = int(self.racks.max(initial=-1)) + 1
         return np.vstack([np.eye(len(self.racks), dtype=np.bool_), self.racks == np.arange(racks)[:, None]])
+
+    @cached_property
+    def survivors(self) -> Flags:
+        """[E, B] living brokers that are left in each event."""
+        return self.alive & ~self.events
 
     @cached_property
     def counted(self) -> Flags:

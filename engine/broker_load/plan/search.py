@@ -63,7 +63,7 @@ class Search:
 
     def survived(self) -> Flags:
         """Return the losses [E] that are survived."""
-        return self.state.survival().survived & self.problem.counted
+        return self.state.survived() & self.problem.counted
 
     def _safe(self) -> bool:
         """Return whether, where guarded, every loss is still survived; note those that are now too."""
@@ -224,8 +224,7 @@ class Search:
         state = self.state
         if goal != TOPIC:
             return state.excess()[goal == PLACE]
-        low, high = state.topic_low[:, None], state.topic_high[:, None]
-        return (np.maximum(state.topics - high, 0.0) + np.maximum(low - state.topics, 0.0)) * self.problem.alive
+        return state.outside_topics()
 
     def offers(self, goal: int, topic: int, broker: int) -> Iterator[Candidates]:
         """Yield changes that may help ``broker``, the cheapest kind first: leaderships, moves, swaps."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.broker_load.cruise_control.goals import Verdict, balancedness
-from engine.broker_load.model.topology import Flags, Longs
-from engine.broker_load.plan.limits import GOALS, HARD
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
+from engine.broker_load.plan.limits import GOALS, HARD, PLACE, RACK, TOPIC, Limits, by_host, outside
 from engine.broker_load.plan.problem import DISK, LIVING, Problem
 from engine.broker_load.plan.search import EPSILON, Search
-from engine.broker_load.plan.state import Placed, State
+from engine.broker_load.plan.state import Placed, State, strain
 
 MUST = ("offline", "drain")
 """Reasons of replicas that have to move, whatever that does to the goals."""
+AT_ONCE = 256
+"""Most standings that are judged at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +65,58 @@ class Step:
         return self.kind != "move"
 
 
-def standing(state: State, undecided: Flags) -> Standing:
-    """Return how the cluster stands, judged by the true limits; goals ``undecided`` [16] count as kept."""
-    offline = int(state.offline.sum())
-    offenders = state.offenders(undecided)
+class Seen(NamedTuple):
+    """What a state looked like: ``brokers`` [M], with their ``sums`` [8, M] and what they ``gained`` [2, E, M], that have changed
+    since it was seen before; ``offline`` replicas, ``leaderless`` [E], and how many partitions and topics break their goals."""
+
+    brokers: Longs
+    sums: Floats
+    gained: Floats
+    offline: int
+    leaderless: Ints
+    broken: int
+    topics: int
+
+
+def seen(state: State, brokers: Longs) -> Seen:
+    """Return what a state looks like now."""
+    return Seen(
+        brokers, state.sums[:, brokers], state.gained[:, :, brokers], int(state.offline.sum()), state.leaderless.copy(),
+        int(np.count_nonzero(state.broken)), int(np.count_nonzero(state.topic_excess > 0)),
+    )  # fmt: skip
+
+
+def standings(problem: Problem, bounds: Limits, undecided: Flags, looks: list[Seen]) -> list[Standing]:
+    """Return how the cluster stands at each of the ``looks``, the first of which has all brokers, judged by the true limits;
+    goals ``undecided`` [16] count as kept."""
+    at = np.concatenate([look.brokers for look in looks])
+    sums = np.concatenate([look.sums for look in looks], axis=1)
+    over, headroom = strain(problem, at, sums, np.concatenate([look.gained for look in looks], axis=2))
+    # Of each broker, the last column that shows it.
+    latest = np.zeros((len(looks), len(problem.alive)), np.int64)
+    latest[np.repeat(np.arange(len(looks)), [len(look.brokers) for look in looks]), at] = np.arange(len(at))
+    latest = np.maximum.accumulate(latest, axis=0)
+    offenders = np.zeros((len(looks), GOALS), np.int64)
+    offenders[:, PLACE] = outside(bounds, at, sums, by_host(problem, sums))[:, latest].sum(axis=2).T
+    offenders[:, RACK], offenders[:, TOPIC] = [look.broken for look in looks], [look.topics for look in looks]
+    offenders[:, undecided] = 0
+    survived = ~(over > 1e-9)[:, latest].any(axis=2).T & (np.stack([look.leaderless for look in looks]) == 0)
+    survived &= problem.counted & (not problem.cluster.missing)
+    least = headroom[: len(problem.alive)].min(axis=0)[latest].min(axis=1)
     violated = offenders > 0
-    if offline:
-        violated |= ~undecided & (np.arange(GOALS) != GOALS - 1)  # the last one moves leaders only
-    survival = state.survival()
-    alive = survival.headroom[: len(state.problem.alive)].ravel()
-    least = float(np.min(alive[np.isfinite(alive)], initial=np.inf))
-    survived = survival.survived & state.problem.counted & (not state.problem.cluster.missing)
-    return Standing(offline, offenders, violated, survived, least if np.isfinite(least) else None)
+    # The last goal moves leaders only.
+    violated[[look.offline > 0 for look in looks], :-1] |= ~undecided[:-1]
+    ends = zip(looks, offenders, violated, survived, least.tolist(), strict=True)
+    return [
+        Standing(look.offline, broken, wrong, kept, far if math.isfinite(far) else None)
+        for look, broken, wrong, kept, far in ends
+    ]
+
+
+def standing(state: State, undecided: Flags) -> Standing:
+    """Return how the cluster stands now."""
+    everyone = np.arange(len(state.problem.alive))
+    return standings(state.problem, state.true_bounds(), undecided, [seen(state, everyone)])[0]
 
 
 def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Iterator[Step]:
@@ -139,14 +184,13 @@ def in_order(
     A step that would make a hard goal worse waits for another one.
     """
     state = State(problem, slack=0.0)
-    now = standing(state, undecided)
     every = [
         list(split(problem, placed, search.state.placed(row), reason))
         for row, (placed, reason) in sorted(search.changed().items())
     ]
-    waiting = _ordered(every)
-    done: list[Step] = []
-    totals = state.totals()
+    waiting, done, everyone = _ordered(every), list[tuple[Step, Placed]](), np.arange(len(problem.alive))
+    totals, bounds = state.totals(), state.true_bounds()
+    looks, stands = [seen(state, everyone)], list[Standing]()
     while waiting:
         left: list[Step] = []
         held: set[int] = set()
@@ -161,13 +205,22 @@ def in_order(
                 held.add(step.row)
                 left.append(step)
                 continue
-            then = standing(state, undecided)
-            done.append(replace(step, before=placed, settles=_settled(problem, names, now, then), after=then))
-            totals, now = after, then
+            done.append((step, placed))
+            totals, now = after, state.true_bounds()
+            if now is not bounds or len(looks) == AT_ONCE or problem.machine is not None:
+                stands += standings(problem, bounds, undecided, looks)
+                looks, bounds = [], now
+            touched = np.array(sorted({*placed.replicas.tolist(), *step.replicas} - {-1}))
+            looks.append(seen(state, touched if looks else everyone))
         if len(left) == len(waiting):
-            return done, len(left)
+            break
         waiting = left
-    return done, 0
+    stands += standings(problem, bounds, undecided, looks)
+    steps = [
+        replace(step, before=placed, settles=_settled(problem, names, before, after), after=after)
+        for (step, placed), (before, after) in zip(done, itertools.pairwise(stands), strict=True)
+    ]
+    return steps, len(waiting)
 
 
 def _ordered(every: list[list[Step]]) -> list[Step]:

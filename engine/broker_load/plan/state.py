@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, across, tally
 from engine.broker_load.plan import limits
@@ -38,21 +38,6 @@ class Placed(NamedTuple):
     cpu: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Survival:
-    """What every event does: ``over`` [E, B] how far survivors are over a threshold, as shares of capacity; ``headroom`` [E, B]
-    the least distance to one (infinite for the dead); ``leaderless`` [E] partitions."""
-
-    over: Floats
-    headroom: Floats
-    leaderless: Ints
-
-    @property
-    def survived(self) -> Flags:
-        """[E] events that leave no partition without a leader and no survivor over a threshold."""
-        return np.asarray((self.leaderless == 0) & (self.over.max(axis=1, initial=0.0) <= 1e-9), np.bool_)
-
-
 class State:
     """A placement of P partitions on B brokers.
 
@@ -70,6 +55,9 @@ class State:
         self.offline = across(topology.offline_replicas & loads.held)
         self.broken = broken_racks(problem, self.lists) & (self.leader >= 0)
         self._true: tuple[Floats, Limits] | None = None
+        self.clock = 0
+        self._changed = np.zeros(len(problem.alive), np.int64)
+        self._kept: dict[str, tuple[int, npt.NDArray[Any]]] = {}
         self._add_up(topology.topic)
         self._inherit()
         self.bounds: Limits = limits.limits(problem, self.sums, slack, rescued=True)
@@ -89,12 +77,7 @@ class State:
         low, high = limits.topic_limits(problem, self.topics)
         present = problem.cluster.model_topics
         self.topic_low, self.topic_high = np.where(present, low, -np.inf), np.where(present, high, np.inf)
-        self.topic_excess = self._topic_excess(slice(None))
-
-    def _topic_excess(self, topic: int | slice) -> Floats:
-        counts, low, high = self.topics[topic], np.asarray(self.topic_low[topic]), np.asarray(self.topic_high[topic])
-        beyond = np.maximum(counts - high[..., None], 0.0) + np.maximum(low[..., None] - counts, 0.0)
-        return np.asarray((beyond * self.problem.alive).sum(axis=-1))
+        self.topic_excess = self.outside_topics().sum(axis=1)
 
     def _inherit(self) -> None:
         """Compute from scratch who leads next in every event."""
@@ -126,29 +109,31 @@ class State:
         problem, leader = self.problem, int(self.leader[row])
         if leader < 0:
             return
-        brokers, racks = len(problem.alive), problem.racks
-        events = [(leader, 0), (brokers + int(racks[leader]), 1)]
-        held = [broker for broker in self.lists[row].tolist() if broker >= 0]
-        if problem.alive[leader]:
-            if sign > 0:
-                neighbours = {broker for broker in held if racks[broker] == racks[leader]}
-                self.next[row] = self._heir(row, {leader}), self._heir(row, neighbours)
-            heir = [(event, int(self.next[row, way])) for event, way in events]
-        else:  # a dead leader's partition gets a new one in every event that touches it
-            heir = [(leader, self._heir(row, {leader}))]
-            for rack in sorted({int(racks[broker]) for broker in held}):
-                heir.append((brokers + rack, self._heir(row, {broker for broker in held if racks[broker] == rack})))
-        carried = problem.carried[row]
-        for event, broker in heir:
-            if broker < 0:
+        rack_of, brokers = problem.rack_of, len(problem.alive)
+        events, lives = [leader, brokers + rack_of[leader]], problem.alive[leader]
+        if sign > 0 or not lives:
+            every = zip(self.lists[row].tolist(), self.codes[row].tolist(), strict=True)
+            held = [(broker, code) for broker, code in every if broker >= 0]
+            if not lives:  # it gets a new one in every event that touches it
+                events[1:] = [brokers + rack for rack in sorted({rack_of[broker] for broker, _ in held})]
+            to = [self._heir(row, [one for one in held if one[0] != leader])]
+            to += [self._heir(row, [one for one in held if rack_of[one[0]] != event - brokers]) for event in events[1:]]
+            if lives:
+                self.next[row] = to
+        else:
+            to = self.next[row].tolist()
+        carried = sign * problem.carried[row]
+        for event, heir in zip(events, to, strict=True):
+            if heir < 0:
                 self.leaderless[event] += sign
             else:
-                self.gained[:, event, broker] += sign * carried
+                self.gained[:, event, heir] += carried
 
-    def _heir(self, row: int, gone: set[int]) -> int:
-        """Return who leads one partition next if the brokers ``gone`` die, -1 without one; as ``heirs``, of one partition."""
-        pairs = zip(self.lists[row].tolist(), self.codes[row].tolist(), strict=True)
-        left = [(broker, code) for broker, code in pairs if broker >= 0 and broker not in gone]
+    def _heir(self, row: int, left: list[tuple[int, int]]) -> int:
+        """Return who leads one partition next of the brokers ``left``, with what their replicas are; -1 without one.
+
+        As ``heirs``, of one partition.
+        """
         lost = not any(code & IN_SYNC for _, code in left) and self.problem.cluster.topology.elr_known[row]
         living = [(broker, code) for broker, code in left if code & LIVING]
         clean = [broker for broker, code in living if code & (ELIGIBLE if lost else IN_SYNC)]
@@ -181,79 +166,119 @@ class State:
 
     def restore(self, placed: Placed) -> None:
         """Place a partition as ``placed`` says."""
-        row = placed.row
+        row, here = placed.row, self.lists[placed.row].tolist()
         self._count(row, -1)
         self._bequeath(row, -1)
         self.lists[row], self.leader[row], self.codes[row], self.cpu[row] = placed[1:]
         self._count(row, 1)
         self._bequeath(row, 1)
+        there = self.lists[row].tolist()
+        living = ((self.codes[row] & LIVING) > 0).tolist()
+        self.offline[row] = sum(broker >= 0 and not lives for broker, lives in zip(there, living, strict=True))
+        if here != there:
+            self._move(row, set(here) - {-1}, set(there) - {-1})
+        self.clock += 1
+        self._changed[[*here, *there]] = self.clock
 
     def _count(self, row: int, sign: int) -> None:
-        """Add partition ``row`` to the sums and counts, or take it away."""
-        held = self.lists[row] >= 0
-        brokers = self.lists[row, held]
-        leads = (brokers == self.leader[row])[:, None]
-        each = np.where(leads, self.problem.as_leader[row], self.problem.as_follower[row])
-        each[:, CPU] = self.cpu[row, held]
-        self.sums[:, brokers] += sign * each.T
-        topic = int(self.problem.cluster.topology.topic[row])
-        self.topics[topic, brokers] += sign
-        if sign > 0:
-            self.topic_excess[topic] = self._topic_excess(topic)
-            living = (self.codes[row, held] & LIVING) > 0
-            self.offline[row] = int((~living).sum())
-            racks = self.problem.racks[brokers]
-            self.broken[row] = len(set(racks.tolist())) < len(racks)
+        """Add partition ``row`` to the sums, or take it away."""
+        problem, leader = self.problem, self.leader[row]
+        for place, broker in enumerate(self.lists[row].tolist()):
+            if broker >= 0:
+                load = sign * (problem.as_leader if broker == leader else problem.as_follower)[row]
+                load[CPU] = sign * self.cpu[row, place]
+                self.sums[:, broker] += load
+
+    def _move(self, row: int, here: set[int], there: set[int]) -> None:
+        """Count the replicas of partition ``row`` on other brokers than before."""
+        problem, topic = self.problem, int(self.problem.cluster.topology.topic[row])
+        low, high = float(self.topic_low[topic]), float(self.topic_high[topic])
+        for broker in here ^ there:
+            before = float(self.topics[topic, broker])
+            after = self.topics[topic, broker] = before + (1.0 if broker in there else -1.0)
+            if problem.alive[broker]:
+                self.topic_excess[topic] += max(after - high, 0.0) + max(low - after, 0.0)
+                self.topic_excess[topic] -= max(before - high, 0.0) + max(low - before, 0.0)
+        self.broken[row] = len({problem.rack_of[broker] for broker in there}) < len(there)
 
     # -- judgement --------------------------------------------------------------------------------------------------------
+
+    def columns(self, name: str, compute: Callable[[Longs | slice], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return what ``compute`` makes of all brokers [..., B], of which it is asked again only for those that have changed.
+
+        Not to be written to.
+        """
+        clock, value = self._kept.get(name) or (self.clock, compute(slice(None)))
+        at = np.flatnonzero(self._changed > clock)
+        if len(at) and self.problem.machine is not None:
+            value = compute(slice(None))
+        elif len(at):
+            value[..., at] = compute(at)
+        self._kept[name] = self.clock, value
+        return value
 
     def hosts(self) -> Floats:
         """Return the sums of each broker's machine; the sums themselves where no machine is shared."""
         return limits.by_host(self.problem, self.sums)
 
     def excess(self) -> Floats:
-        """Return how far each broker is outside each band [13, B], in mean loads."""
-        return limits.excess(self.bounds, slice(None), self.sums, self.hosts()) / self.bounds.scale[:, None]
+        """Return how far each broker is outside each band [13, B], in mean loads; not to be written to."""
 
-    def totals(self, excess: Floats | None = None) -> Floats:
+        def excess(at: Longs | slice) -> Floats:
+            sums = self.sums[:, at]
+            hosts = sums if self.problem.machine is None else self.hosts()
+            return limits.excess(self.bounds, at, sums, hosts) / self.bounds.scale[:, None]
+
+        return self.columns("excess", excess)
+
+    def outside_topics(self) -> Floats:
+        """Return how far each broker is outside the limits of each topic [T, B]."""
+        low, high = self.topic_low[:, None], self.topic_high[:, None]
+        return (np.maximum(self.topics - high, 0.0) + np.maximum(low - self.topics, 0.0)) * self.problem.alive
+
+    def totals(self) -> Floats:
         """Return how far the cluster is outside each of the 16 goals, within the limits drawn in."""
         total = np.zeros(limits.GOALS)
-        total[limits.PLACE] = (self.excess() if excess is None else excess).sum(axis=1)
-        total[limits.RACK] = self.broken.sum()
+        total[limits.PLACE] = self.excess().sum(axis=1)
+        total[limits.RACK] = np.count_nonzero(self.broken)
         total[limits.TOPIC] = self.topic_excess.sum()
         return total
 
-    def offenders(self, undecided: Flags) -> Longs:
-        """Return how many brokers, partitions or topics break each of the 16 goals, judged by the true limits.
-
-        ``undecided`` [16] goals count none.
-        """
+    def true_bounds(self) -> Limits:
+        """Return the true limits, the same object as before if no sum over all brokers has changed."""
         totals = self.sums.sum(axis=1)
         totals[LEADER_IN] = self.sums[LEADER_IN, self.problem.alive].sum()
         if self._true is None or (np.abs(totals - self._true[0]) > 1e-12 * np.abs(totals)).any():
             self._true = totals, limits.limits(self.problem, self.sums)
-        bounds = self._true[1]
-        count = np.zeros(limits.GOALS, np.int64)
-        count[limits.PLACE] = limits.outside(bounds, self.sums, self.hosts()).sum(axis=1)
-        count[limits.RACK] = self.broken.sum()
-        count[limits.TOPIC] = (self.topic_excess > 0).sum()
-        return np.where(undecided, 0, count)
+        return self._true[1]
 
-    def survival(self) -> Survival:
-        """Return what every event would do to the survivors."""
-        problem = self.problem
-        up = problem.alive & ~problem.events & problem.counted[:, None]
-        over, most = np.zeros(up.shape), np.full(up.shape, -np.inf)
-        for row in (CPU, NW_IN, NW_OUT, DISK):
-            load, room = self.sums[row], problem.room[row]
-            if row in CARRIED:
-                load = load + self.gained[0 if row == CPU else 1]
-            share = load / room
-            if problem.machine is not None and row != DISK:
-                load, room = (limits.by_host(problem, np.where(up, value, 0.0)) for value in (load, room))
-                share = np.maximum(load / room, share) if row == CPU else load / room
-            beyond = share - problem.thresholds[row]
-            over += np.fmax(beyond, 0.0)
-            most = np.maximum(most, np.where(np.isfinite(beyond), beyond, -np.inf))
-        over = np.minimum(np.where(up, over, 0.0), 1e6)  # infinite where a broker has no capacity
-        return Survival(over, np.where(up, -most, np.inf), self.leaderless.copy())
+    def survived(self) -> Flags:
+        """Return the events [E] that leave no partition without a leader and no survivor over a threshold."""
+
+        def over(at: Longs | slice) -> Flags:
+            return strain(self.problem, at, self.sums[:, at], self.gained[:, :, at])[0] > 1e-9
+
+        return np.asarray((self.leaderless == 0) & ~self.columns("over", over).any(axis=1), np.bool_)
+
+
+def strain(problem: Problem, at: Longs | slice, sums: Floats, gained: Floats) -> tuple[Floats, Floats]:
+    """Return how far each event puts brokers ``at`` over a threshold [E, M], as shares of capacity, and the least distance to
+    one (infinite for the dead).
+
+    ``sums`` [8, M] and ``gained`` [2, E, M] of these brokers; all of them where machines are shared.
+    """
+    up = (problem.survivors & problem.counted[:, None])[:, at]
+    over, most = np.zeros(up.shape), np.full(up.shape, -np.inf)
+    for row in (CPU, NW_IN, NW_OUT, DISK):
+        load, room = sums[row], problem.room[row, at]
+        if row in CARRIED:
+            load = load + gained[0 if row == CPU else 1]
+        share = load / room
+        if problem.machine is not None and row != DISK:
+            load, room = (limits.by_host(problem, np.where(up, value, 0.0)) for value in (load, room))
+            share = np.maximum(load / room, share) if row == CPU else load / room
+        beyond = share - problem.thresholds[row]
+        over += np.fmax(beyond, 0.0)
+        most = np.maximum(most, np.where(np.isfinite(beyond), beyond, -np.inf))
+    # Over is infinite where a broker has no capacity.
+    return np.minimum(np.where(up, over, 0.0), 1e6), np.where(up, -most, np.inf)

@@ -45,12 +45,15 @@ class Reordered:
 
 def cells(state: State, wanted: Flags) -> Floats:
     """Return how far each survivor [E, B] is over its CPU or network-out threshold, drawn in, in the ``wanted`` events."""
-    problem = state.problem
-    up = problem.alive & ~problem.events & (wanted & problem.counted)[:, None]
-    return np.where(up, _over(state, state.sums[CARRIED][:, None, :] + state.gained, slice(None)), 0.0)
+    up = state.problem.survivors & (wanted & state.problem.counted)[:, None]
+
+    def over(at: Longs | slice) -> Floats:
+        return _over(state, state.sums[CARRIED][:, None, at] + state.gained[:, :, at], at)
+
+    return np.where(up, state.columns("over drawn in", over), 0.0)
 
 
-def _over(state: State, load: Floats, at: Ints | slice) -> Floats:
+def _over(state: State, load: Floats, at: Ints | Longs | slice) -> Floats:
     """Return how far ``load`` [2, ..., M] of brokers ``at`` is over the thresholds, as a share of their capacity."""
     limit, share = (value[:, at].reshape(2, *([1] * (load.ndim - 2)), -1) for value in state.problem.carriable)
     over = np.minimum(np.maximum(load - limit, 0.0) * share, 1e3)
@@ -164,6 +167,6 @@ class Relief:
     def _column(self, at: Ints, shift: Floats) -> Floats:
         """Return the change [M] over all wanted events if brokers ``at`` [M] get ``shift`` [2, M] more in each."""
         state, problem = self.search.state, self.search.problem
-        up = problem.alive & ~problem.events & (self.wanted & problem.counted)[:, None]
+        up = problem.survivors & (self.wanted & problem.counted)[:, None]
         load = (state.sums[CARRIED][:, None] + state.gained)[:, :, at] + shift[:, None, :]
         return np.asarray((_over(state, load, at) * up[:, at]).sum(axis=0) - cells(state, self.wanted).sum(axis=0)[at])
