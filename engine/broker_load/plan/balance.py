@@ -6,13 +6,16 @@ search gets out of where it is stuck; the best placement on the way counts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from engine.broker_load.model.topology import Flags, Floats
+from engine.broker_load.model.topology import Flags, Floats, Longs
 from engine.broker_load.plan import candidates
+from engine.broker_load.plan.candidates import Candidates
 from engine.broker_load.plan.limits import GOALS, HARD, PLACE, TOPIC
 from engine.broker_load.plan.search import EPSILON, Search
 from engine.broker_load.plan.survive import Relief, Reordered, cells
@@ -67,6 +70,16 @@ def _mend(search: Search, wanted: Flags, careful: bool, together: bool) -> None:
                 left &= ~focus
         if search.looked_at > MOST_LOOKED_AT or len(search.journal) == kept or (left == wanted).all():
             return
+
+
+class Judged(NamedTuple):
+    """Offers that may lower the sum: which ones (``at`` [M], ascending), where they lead, by how much they lower it [M], and the
+    change [16, M] of each goal."""
+
+    at: Longs
+    offer: Reordered
+    gain: Floats
+    change: Floats
 
 
 @dataclass
@@ -151,53 +164,63 @@ class Balance:
         bands, topics = self.search.state.excess() * soft[PLACE], self.search.by_broker(TOPIC) * soft[TOPIC]
         return np.concatenate([lost, bands, topics])
 
-    def _offers(self, place: int, broker: int) -> Iterator[tuple[Reordered, str]]:
-        """Yield changes that may help ``broker`` in row ``place`` of what is missed, the cheapest kind first, and the reason."""
+    def _offers(self, place: int, broker: int) -> Iterator[tuple[Reordered | Candidates, list[int], str]]:
+        """Yield changes that may help ``broker`` in row ``place`` of what is missed, the cheapest kind first, where each part of
+        them ends, and the reason."""
         search, brokers = self.search, len(self.search.problem.alive)
         band = place - len(self.wanted)
         if band < 0:
-            for offer in self.relief.offers(place, broker):
-                yield offer, "SurviveRack" if place >= brokers else "SurviveBroker"
+            for offer, ends in self.relief.offers(place, broker):
+                yield offer, ends, "SurviveRack" if place >= brokers else "SurviveBroker"
             return
         goal = int(PLACE[band]) if band < len(PLACE) else TOPIC
         for made in search.offers(goal, max(band - len(PLACE), 0), broker):
             few = candidates.promising(search.state, made, band) if goal != TOPIC else made
-            yield self.relief.placed(few), self.names[goal]
+            yield few, [len(few)], self.names[goal]
 
     def _relieve(self, place: int, broker: int) -> bool:
         """Make some changes for ``broker`` in row ``place``, at the expense of no goal if possible; return whether any was
         made."""
-        judged, every = list[tuple[Reordered, str, Floats, Floats]](), self.search.chased & ~self.mended
-        for offer, name in self._offers(place, broker):
-            judged.append((offer, name, *self._judged(offer)))
-            if self._take(place, broker, *judged[-1], HARD | every):
-                return True
+        judged, every = list[tuple[Judged, slice, str]](), self.search.chased & ~self.mended
+        for offer, ends, name in self._offers(place, broker):
+            all_of_it = self._judged(offer, HARD | every if self.careful else HARD)
+            for start, end in itertools.pairwise([0, *ends]):
+                part = slice(*np.searchsorted(all_of_it.at, (start, end)).tolist())
+                cells = 1 if isinstance(offer, Reordered) else len(self.wanted)
+                self.search.looked_at += ATTEMPT + (end - start) * cells
+                judged.append((all_of_it, part, name))
+                if self._take(place, broker, *judged[-1], HARD | every):
+                    return True
         return (
             not self.careful
             and bool(every[~HARD].any())
             and any(self._take(place, broker, *one, HARD) for one in judged)
         )
 
-    def _judged(self, offer: Reordered) -> tuple[Floats, Floats]:
-        """Return by how much each offer [M] lowers the sum, and the change [16, M] of each goal."""
-        self.search.looked_at += ATTEMPT
-        gain = -self.weight[-1] * self.relief.change_of(offer)
-        if offer.made is None:
-            return gain, np.zeros((GOALS, 1))
-        change, _ = candidates.effect(self.search.state, offer.made, self.search.state.excess())
-        return gain - self.weight[:-1] @ change, change
+    def _judged(self, offer: Reordered | Candidates, held: Flags) -> Judged:
+        """Return which offers may lower the sum and harm no goal ``held``, by how much, and the change [16, M] of each goal."""
+        if isinstance(offer, Reordered):
+            gain = -self.weight[-1] * self.relief.inherited(offer)
+            return Judged(np.arange(len(gain)), offer, gain, np.zeros((GOALS, len(gain))))
+        change = candidates.effect(self.search.state, offer)
+        fit = np.flatnonzero((change[held] <= EPSILON).all(axis=0))
+        loss = self.weight[:-1] @ change
+        near, placed, gain = self.relief.judged(offer.take(fit), float(self.weight[-1]), loss[fit])
+        return Judged(fit[near], placed, gain, change[:, fit[near]])
 
-    def _take(
-        self, place: int, broker: int, offer: Reordered, name: str, gain: Floats, change: Floats, held: Flags
-    ) -> bool:
+    def _take(self, place: int, broker: int, judged: Judged, part: slice, name: str, held: Flags) -> bool:
         """Make the best offers that lower the sum and harm no goal ``held``, as long as the broker needs them; return whether any
         was made."""
-        search = self.search
+        search, offer, gain, change = self.search, judged.offer, judged.gain[part], judged.change[:, part]
         fit = np.flatnonzero((gain > EPSILON) & (change[held] <= EPSILON).all(axis=0))
+        if not len(fit):
+            return False
         value = gain - self.beside @ change
-        score = np.where(value > 0, value / offer.cost, value * offer.cost)[fit]
+        cost, leader, rows = offer.cost[part], offer.leader[part], offer.row[part]
+        score = np.where(value > 0, value / cost, value * cost)[fit]
         taken = set[int]()
-        for one in fit[np.lexsort((offer.leader[fit], offer.row[fit], -score))][: TRIES * search.at_once].tolist():
+        for one in fit[np.lexsort((leader[fit], rows[fit], -score))][: TRIES * search.at_once].tolist():
+            one += part.start
             row, before = int(offer.row[one]), self._sum(search.now)
 
             def fine(totals: Floats, before: float = before) -> bool:

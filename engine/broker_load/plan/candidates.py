@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,8 +43,9 @@ class Candidates:
 
     def take(self, keep: Flags | Longs) -> Candidates:
         """Return the candidates ``keep``."""
-        picked = {name: getattr(self, name)[keep] for name in ("row", "position", "source", "target", "load")}
-        return replace(self, **picked, back=None if self.back is None else self.back[keep])
+        back = None if self.back is None else self.back[keep]
+        columns = (self.row[keep], self.position[keep], self.source[keep], self.target[keep], self.load[keep])
+        return Candidates(*columns, self.leads, back, self.others)
 
     def changes(self, state: State, one: int) -> list[tuple[int, list[int], int]]:
         """Return the new placement (partition, replicas, leader) of candidate ``one``, two for a swap."""
@@ -70,10 +72,15 @@ def leaderships(state: State, broker: int, away: bool) -> Candidates:
     else:
         held = (state.lists == broker).any(axis=1)
         rows = np.flatnonzero(held & (state.leader >= 0) & (state.leader != broker) & problem.movable)
-    lists = state.lists[rows]
+    return leads(state, rows, None if away else broker)
+
+
+def leads(state: State, rows: Longs, broker: int | None = None) -> Candidates:
+    """Return changes of leadership in partitions ``rows``, in their order, to any replica or that on ``broker``."""
+    problem, lists = state.problem, state.lists[rows]
     fit = ((state.codes[rows] & (IN_SYNC | LIVING)) == (IN_SYNC | LIVING)) & (lists != state.leader[rows, None])
     fit &= problem.led_freely[rows, None]
-    if not away:
+    if broker is not None:
         fit &= lists == broker
     at, position = np.nonzero(fit)
     row = rows[at]
@@ -85,8 +92,9 @@ def leaderships(state: State, broker: int, away: bool) -> Candidates:
 
 def replicas_on(state: State, brokers: Ints) -> tuple[Longs, Longs]:
     """Return partitions and positions of the replicas on ``brokers`` that may move, none beside an offline one."""
-    held = np.isin(state.lists, brokers) & (state.problem.movable & (state.offline == 0))[:, None]
-    rows, positions = np.nonzero(held)
+    chosen = np.zeros(len(state.problem.alive) + 1, np.bool_)
+    chosen[brokers] = True
+    rows, positions = np.nonzero(chosen[state.lists] & (state.problem.movable & (state.offline == 0))[:, None])
     return rows, positions
 
 
@@ -118,10 +126,9 @@ def swaps(state: State, broker: int, others: Ints, column: int, sign: int) -> Ca
     ``sign`` 1: the sum ``column`` of ``broker`` must fall; -1: it must rise.
     """
     mine = moves(state, *_heaviest(state, broker, column, sign), others)
-    theirs = [
-        moves(state, *_heaviest(state, other, column, -sign), np.array([broker], np.int32)) for other in others.tolist()
-    ]
-    return _pairs(mine, _joined(theirs), others, column, sign)
+    theirs = [_heaviest(state, other, column, -sign) for other in others.tolist()]
+    rows, positions = (np.concatenate(each) for each in zip(*theirs, strict=True))
+    return _pairs(mine, moves(state, rows, positions, np.array([broker], np.int32)), others, column, sign)
 
 
 def leader_swaps(state: State, broker: int, column: int, sign: int) -> Candidates:
@@ -149,15 +156,21 @@ def _pairs(mine: Candidates, back: Candidates, others: Ints, column: int, sign: 
 
 def _spread(load: Floats) -> Longs:
     """Return places of a few of the loads, spread over all, so that pairs differ by any amount."""
-    order = np.argsort(-load, kind="stable")
-    return order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(FEW, len(order))).astype(np.int64))]
+    return np.argsort(-load, kind="stable")[_few(len(load))]
 
 
-def _joined(parts: list[Candidates]) -> Candidates:
-    def column(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name) for part in parts])
+@functools.lru_cache(maxsize=4096)
+def _few(count: int) -> Longs:
+    return np.unique(np.linspace(0, max(count - 1, 0), min(FEW, count)).astype(np.int64))
 
-    return Candidates(column("row"), column("position"), column("source"), column("target"), column("load"))
+
+def joined(parts: list[Candidates]) -> Candidates:
+    """Return the candidates of all parts, which are of one kind and no swaps."""
+    columns = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("row", "position", "source", "target", "load")
+    )
+    return Candidates(*columns, parts[0].leads)
 
 
 def _heaviest(state: State, broker: int, column: int, sign: int) -> tuple[Longs, Longs]:
@@ -183,34 +196,36 @@ def promising(state: State, made: Candidates, place: int) -> Candidates:
     return made.take(np.sort(best[gain[best] > 0]))
 
 
-def effect(state: State, made: Candidates, before: Floats) -> tuple[Floats, Floats]:
-    """Return the change [16, M] of how far the cluster is outside each goal, and [M] of its distance from an even load.
+def effect(state: State, made: Candidates) -> Floats:
+    """Return the change [16, M] of how far the cluster is outside each goal.
 
-    ``before`` [13, B]: ``state.excess()``.
     Racks are left out: no candidate makes them worse.
     """
-    bounds, sums, hosts = state.bounds, state.sums, state.hosts()
-    load = made.load.T
-    change = np.zeros((limits.GOALS, len(made)))
-    distance = np.zeros(len(made))
-    apart = np.ones(len(made), np.bool_)
+    count, at = len(made), np.concatenate([made.source, made.target])
+    load = np.concatenate([-made.load.T, made.load.T], axis=1)
+    then = hosts = state.sums[:, at] + load
     if state.problem.machine is not None:
         apart = state.problem.machine[made.source] != state.problem.machine[made.target]
-    even = state.problem.even(sums)
-    for at, sign in ((made.source, -1), (made.target, 1)):
-        now = sums[:, at]
-        then = now + sign * load
-        then_host = then if hosts is sums else hosts[:, at] + sign * load * apart
-        outside = limits.excess(bounds, at, then, then_host) / bounds.scale[:, None]
-        change[limits.PLACE] += outside - before[:, at]
-        off = even[BALANCED][:, at]
-        distance += (((then - now)[BALANCED] * off) * ((then + now)[BALANCED] * off - 2.0)).sum(axis=0)
+        hosts = state.hosts()[:, at] + load * np.tile(apart, 2)
+    outside = limits.excess(state.bounds, at, then, hosts) / state.bounds.scale[:, None] - state.excess()[:, at]
+    change = np.zeros((limits.GOALS, count))
+    change[limits.PLACE] = outside[:, :count] + outside[:, count:]
     if not made.leads:
         change[limits.TOPIC] = _topic_change(state, made.row, made.source, made.target)
         if made.back is not None and made.others is not None:
             back = made.others.take(made.back)
             change[limits.TOPIC] += _topic_change(state, back.row, back.source, back.target)
-    return change, distance
+    return change
+
+
+def distance(state: State, made: Candidates) -> Floats:
+    """Return the change [M] of the distance from an even load."""
+    total, even = np.zeros(len(made)), state.problem.even(state.sums)[BALANCED]
+    for at, sign in ((made.source, -1), (made.target, 1)):
+        now, off = state.sums[:, at], even[:, at]
+        then = now + sign * made.load.T
+        total += (((then - now)[BALANCED] * off) * ((then + now)[BALANCED] * off - 2.0)).sum(axis=0)
+    return total
 
 
 def _topic_change(state: State, row: Ints, source: Ints, target: Ints) -> Floats:

@@ -57,6 +57,11 @@ class Problem:
         return self.cluster.topology.racks_index[1].astype(np.int32)
 
     @cached_property
+    def rack_at(self) -> Ints:
+        """[B + 1] ``racks``, and -1 for no broker, which comes last."""
+        return np.append(self.racks, -1)
+
+    @cached_property
     def rack_of(self) -> list[int]:
         """``racks`` as numbers of Python, which are quicker one by one."""
         return self.racks.tolist()
@@ -79,14 +84,14 @@ class Problem:
         return np.where(np.isnan(room), np.inf, room)
 
     @cached_property
-    def carriable(self) -> tuple[Floats, Floats]:
-        """[2, B] CPU and network out that each broker may carry after a loss, drawn in, and the inverse of its capacity.
+    def carriable(self) -> Floats:
+        """[2, 2, B] CPU and network out that each broker may carry after a loss, drawn in, and the inverses of its capacity.
 
         Without capacity no load is none, and any is much.
         """
         room = self.room[CARRIED]
         share = np.divide(1.0, room, out=np.full_like(room, 1e12), where=room > 0)
-        return self.thresholds[CARRIED, None] * (1 - SLACK) * room, share
+        return np.stack([self.thresholds[CARRIED, None] * (1 - SLACK) * room, share])
 
     @cached_property
     def thresholds(self) -> Floats:
@@ -176,7 +181,7 @@ def legal(problem: Problem, lists: Ints, rows: Ints, position: Ints, target: Int
     other = lists >= 0
     each = np.arange(len(lists))
     other[each, position] = False
-    racks = np.where(other, np.append(problem.racks, -1)[lists], -2)
+    racks = np.where(other, problem.rack_at[lists], -2)
     shared = any_of(racks == problem.racks[target][:, None])
     source = problem.racks[lists[each, position]]
     spare = any_of(racks == source[:, None]) & ~problem.rack_wide[rows]
@@ -186,7 +191,7 @@ def legal(problem: Problem, lists: Ints, rows: Ints, position: Ints, target: Int
 
 def broken_racks(problem: Problem, lists: Ints) -> Flags:
     """Return flags [M]: two replicas of ``lists`` [M, R] share a rack."""
-    racks = np.where(lists >= 0, np.append(problem.racks, -1)[lists], -np.arange(1, lists.shape[1] + 1))
+    racks = np.where(lists >= 0, problem.rack_at[lists], -np.arange(1, lists.shape[1] + 1))
     return np.asarray(
         across((racks[:, :, None] == racks[:, None, :]).reshape(len(lists), -1)) > lists.shape[1], np.bool_
     )
@@ -199,12 +204,16 @@ def heirs(problem: Problem, rows: Ints, lists: Ints, codes: Ints, gone: Flags) -
     """
     if not len(rows):
         return np.empty(0, np.int32)
-    here = ~gone & (lists >= 0)
-    in_sync = here & ((codes & IN_SYNC) > 0)
-    living = here & ((codes & LIVING) > 0)
-    lost = ~any_of(in_sync) & problem.cluster.topology.elr_known[rows]
-    clean = np.where(lost[:, None], (codes & ELIGIBLE) > 0, in_sync) & living
-    found = any_of(clean)
-    place = np.where(found, first_of(clean), first_of(living))
-    takes = found | (any_of(living) & problem.unclean[rows])
-    return np.where(takes, lists[np.arange(len(rows)), place], -1).astype(np.int32)
+    each, left = np.arange(len(rows)), np.where(gone | (lists < 0), 0, codes)
+    clean = (left & (IN_SYNC | LIVING)) == (IN_SYNC | LIVING)
+    lost = problem.cluster.topology.elr_known[rows] & ~any_of((left & IN_SYNC) > 0)
+    if lost.any():
+        clean = np.where(lost[:, None], (left & (ELIGIBLE | LIVING)) == (ELIGIBLE | LIVING), clean)
+    place = first_of(clean)
+    takes = clean[each, place]
+    anyone = ~takes & problem.unclean[rows]
+    if anyone.any():
+        living = (left & LIVING) > 0
+        place = np.where(anyone, first_of(living), place)
+        takes |= anyone & any_of(living)
+    return np.where(takes, lists[each, place], -1).astype(np.int32)

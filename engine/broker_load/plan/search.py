@@ -119,7 +119,7 @@ class Search:
 
     def _ranked(self, made: Candidates) -> tuple[tuple[Floats, Floats], Longs]:
         """Return how far hard and soft goals [M] are missed more with each candidate, and the candidates, best first."""
-        change, distance = candidates.effect(self.state, made, self.state.excess())
+        change, distance = candidates.effect(self.state, made), candidates.distance(self.state, made)
         hard = np.maximum(change[HARD], 0.0).sum(axis=0)
         soft = change[self.chased & ~HARD].sum(axis=0) + 0.05 * distance
         return (hard, soft), np.lexsort((made.target, soft, hard))
@@ -173,7 +173,7 @@ class Search:
         while len(fit):
             self.check()
             rows, later = fit[: self.at_once], fit[self.at_once :]
-            racks = np.append(problem.racks, -1)[state.lists[rows]]
+            racks = problem.rack_at[state.lists[rows]]
             shared = (racks[:, :, None] == racks[:, None, :]).sum(axis=2) > 1
             at, position = np.nonzero(shared & (racks >= 0) & (state.lists[rows] != state.leader[rows, None]))
             made = candidates.moves(state, rows[at], position, targets)
@@ -277,7 +277,7 @@ class Search:
             made = candidates.promising(self.state, made, int(np.flatnonzero(goal == PLACE)[0]))
         if not len(made):
             return False
-        change, distance = candidates.effect(self.state, made, self.state.excess())
+        change, distance = candidates.effect(self.state, made), candidates.distance(self.state, made)
         before = np.arange(limits.GOALS) < goal
         held = HARD | (before & self.chased)
         gain = -change[goal]

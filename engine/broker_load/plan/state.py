@@ -100,9 +100,11 @@ class State:
 
     def heirs_of(self, rows: Ints, lists: Ints, codes: Ints, leader: Ints) -> Ints:
         """Return who leads [M, 2] partitions ``rows``, placed as ``lists`` [M, R], when the leader's broker or rack dies."""
-        racks = self.problem.racks
-        gone = (lists == leader[:, None], np.append(racks, -1)[lists] == racks[leader][:, None])
-        return np.stack([heirs(self.problem, rows, lists, codes, one) for one in gone], axis=1)
+        gone = np.concatenate([
+            lists == leader[:, None], self.problem.rack_at[lists] == self.problem.racks[leader][:, None]
+        ])  # fmt: skip
+        twice = np.tile(lists, (2, 1)), np.tile(codes, (2, 1))
+        return heirs(self.problem, np.tile(rows, 2), *twice, gone).reshape(2, -1).T
 
     def _bequeath(self, row: int, sign: int) -> None:
         """Add (or take back, ``sign`` -1) what one partition's loss of its leader gives to its heirs."""
@@ -203,18 +205,19 @@ class State:
 
     # -- judgement --------------------------------------------------------------------------------------------------------
 
-    def columns(self, name: str, compute: Callable[[Longs | slice], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def columns(self, name: str, compute: Callable[[Longs], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return what ``compute`` makes of all brokers [..., B], of which it is asked again only for those that have changed.
 
         Not to be written to.
         """
-        clock, value = self._kept.get(name) or (self.clock, compute(slice(None)))
-        at = np.flatnonzero(self._changed > clock)
-        if len(at) and self.problem.machine is not None:
-            value = compute(slice(None))
-        elif len(at):
-            value[..., at] = compute(at)
-        self._kept[name] = self.clock, value
+        clock, value = self._kept.get(name, (-1, None))
+        if clock < self.clock:
+            at = np.flatnonzero(self._changed > clock)
+            if value is None or self.problem.machine is not None:
+                value = compute(np.arange(len(self._changed)))
+            else:
+                value[..., at] = compute(at)
+            self._kept[name] = self.clock, value
         return value
 
     def hosts(self) -> Floats:
@@ -224,7 +227,7 @@ class State:
     def excess(self) -> Floats:
         """Return how far each broker is outside each band [13, B], in mean loads; not to be written to."""
 
-        def excess(at: Longs | slice) -> Floats:
+        def excess(at: Longs) -> Floats:
             sums = self.sums[:, at]
             hosts = sums if self.problem.machine is None else self.hosts()
             return limits.excess(self.bounds, at, sums, hosts) / self.bounds.scale[:, None]
@@ -255,13 +258,13 @@ class State:
     def survived(self) -> Flags:
         """Return the events [E] that leave no partition without a leader and no survivor over a threshold."""
 
-        def over(at: Longs | slice) -> Flags:
+        def over(at: Longs) -> Flags:
             return strain(self.problem, at, self.sums[:, at], self.gained[:, :, at])[0] > 1e-9
 
         return np.asarray((self.leaderless == 0) & ~self.columns("over", over).any(axis=1), np.bool_)
 
 
-def strain(problem: Problem, at: Longs | slice, sums: Floats, gained: Floats) -> tuple[Floats, Floats]:
+def strain(problem: Problem, at: Longs, sums: Floats, gained: Floats) -> tuple[Floats, Floats]:
     """Return how far each event puts brokers ``at`` over a threshold [E, M], as shares of capacity, and the least distance to
     one (infinite for the dead).
 

@@ -15,7 +15,7 @@ from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
 from engine.broker_load.plan import candidates
 from engine.broker_load.plan.candidates import NEAR, Candidates
 from engine.broker_load.plan.problem import CARRIED, DISK, IN_SYNC, LIVING
-from engine.broker_load.plan.search import Change, Search
+from engine.broker_load.plan.search import EPSILON, Change, Search
 from engine.broker_load.plan.state import State
 
 MOST_CELLS = 4_000_000
@@ -45,17 +45,22 @@ class Reordered:
 
 def cells(state: State, wanted: Flags) -> Floats:
     """Return how far each survivor [E, B] is over its CPU or network-out threshold, drawn in, in the ``wanted`` events."""
+
+    def over(at: Longs) -> Floats:
+        return _over(state, _loads(state)[:, :, at], at[None])
+
     up = state.problem.survivors & (wanted & state.problem.counted)[:, None]
-
-    def over(at: Longs | slice) -> Floats:
-        return _over(state, state.sums[CARRIED][:, None, at] + state.gained[:, :, at], at)
-
     return np.where(up, state.columns("over drawn in", over), 0.0)
 
 
-def _over(state: State, load: Floats, at: Ints | Longs | slice) -> Floats:
-    """Return how far ``load`` [2, ..., M] of brokers ``at`` is over the thresholds, as a share of their capacity."""
-    limit, share = (value[:, at].reshape(2, *([1] * (load.ndim - 2)), -1) for value in state.problem.carriable)
+def _loads(state: State) -> Floats:
+    """Return CPU and network out [2, E, B] of each broker in every event."""
+    return state.columns("loads", lambda at: state.sums[CARRIED][:, None, at] + state.gained[:, :, at])
+
+
+def _over(state: State, load: Floats, at: Ints | Longs) -> Floats:
+    """Return how far ``load`` [2, K, M] of brokers ``at`` [K, M] (or [1, M]) is over the thresholds, as a share of capacity."""
+    limit, share = state.problem.carriable[:, :, at]
     over = np.minimum(np.maximum(load - limit, 0.0) * share, 1e3)
     return np.asarray(over[0] + over[1])
 
@@ -68,32 +73,37 @@ class Relief:
     wanted: Flags
     swaps: bool = False
 
-    def offers(self, event: int, heir: int) -> Iterator[Reordered]:
-        """Yield changes that may relieve ``heir`` in ``event``, the cheapest kind first: orders, leaderships, moves, swaps."""
+    def __post_init__(self) -> None:
+        self.up = self.search.problem.survivors & (self.wanted & self.search.problem.counted)[:, None]
+
+    def offers(self, event: int, heir: int) -> Iterator[tuple[Reordered | Candidates, list[int]]]:
+        """Yield changes that may relieve ``heir`` in ``event``, the cheapest kind first: orders, leaderships, moves, swaps; and
+        where each part of them ends that is to be tried before the next."""
         state, problem = self.search.state, self.search.problem
         rack = event - len(problem.alive)
         led = np.append(problem.racks == rack, False)[state.leader] if rack >= 0 else state.leader == event
         mine = np.flatnonzero(led & (state.next[:, int(rack >= 0)] == heir) & problem.movable)
-        yield self._orders(mine, heir)
-        away = candidates.leaderships(state, heir, away=True)
-        bequeathed = [
-            candidates.leaderships(state, broker, away=True) for broker in np.unique(state.leader[mine]).tolist()
-        ]
-        for made in bequeathed:
-            yield self.placed(made.take(np.isin(made.row, mine)))
-        yield self.placed(away)
+        orders = self._orders(mine, heir)
+        yield orders, [len(orders.row)]
+        leaders = state.leader[mine]
+        given = candidates.leads(state, mine[np.argsort(leaders, kind="stable")])
+        away = candidates.joined([given, candidates.leaderships(state, heir, away=True)])
+        yield away, [*np.searchsorted(given.source, np.unique(leaders), side="right").tolist(), len(away)]
         if self.search.free:
             return
         places = np.flatnonzero(problem.places).astype(np.int32)
         rows, positions = candidates.replicas_on(state, np.array([heir], np.int32))
         first = np.lexsort((problem.as_follower[rows, DISK], ~np.isin(rows, mine)))
-        yield self.placed(candidates.moves(state, rows[first], positions[first], places))
+        made = candidates.moves(state, rows[first], positions[first], places)
+        yield made, [len(made)]
         for column in CARRIED.tolist() if self.swaps else []:
-            yield self.placed(candidates.leader_swaps(state, heir, column, 1))
+            made = candidates.leader_swaps(state, heir, column, 1)
+            yield made, [len(made)]
             order = np.argsort(state.sums[column] * problem.even(state.sums)[column], kind="stable").astype(np.int32)
             near = order[(order != heir) & problem.places[order]][:NEAR]
             if len(near):
-                yield self.placed(candidates.swaps(state, heir, near, column, 1))
+                made = candidates.swaps(state, heir, near, column, 1)
+                yield made, [len(made)]
 
     def _orders(self, rows: Longs, heir: int) -> Reordered:
         """Return every way to let another follower come first."""
@@ -111,8 +121,8 @@ class Relief:
                          state.leader[row], np.full(len(row), 0.01 * self.search.problem.cost_mb))  # fmt: skip
         return made
 
-    def placed(self, made: Candidates) -> Reordered:
-        """Return the orders that changes of leadership or moves lead to."""
+    def placed(self, made: Candidates, whole: Candidates) -> Reordered:
+        """Return the orders that changes of leadership or moves lead to, as parts of the changes ``whole``."""
         state = self.search.state
         lists, codes, leader = state.lists[made.row].copy(), state.codes[made.row].copy(), state.leader[made.row].copy()
         each = np.arange(len(made))
@@ -127,46 +137,62 @@ class Relief:
         rank = np.where(lists == leader[:, None], -1, np.arange(lists.shape[1]))
         order = np.argsort(rank, axis=1, kind="stable")
         lists, codes = np.take_along_axis(lists, order, 1), np.take_along_axis(codes, order, 1)
-        return Reordered(made.row, lists, codes, leader, candidates.sizes(self.search.problem, made), made)
+        return Reordered(made.row, lists, codes, leader, candidates.sizes(self.search.problem, whole), whole)
 
-    def change_of(self, offer: Reordered) -> Floats:
-        """Return the change [M] of how far survivors are over their thresholds, as if each offer stood alone."""
-        problem = self.search.problem
-        total = np.zeros(len(offer.row))
-        other = None
-        self.search.looked_at += len(total) * (1 if offer.made is None else len(problem.events))
-        shift = np.zeros((2, len(offer.row)))
-        source = target = offer.leader
-        if offer.made is not None:
-            shift, source, target = offer.made.load[:, CARRIED].T, offer.made.source, offer.made.target
-            step = max(MOST_CELLS // len(problem.events), 1)
-            for start in range(0, len(total), step):
-                part = slice(start, start + step)
-                for at, sign in ((source[part], -1), (target[part], 1)):
-                    total[part] += self._column(at, sign * shift[:, part])
-            if offer.made.back is not None and offer.made.others is not None:
-                other = self.placed(offer.made.others.take(offer.made.back))
-        for one in [offer] if other is None else [offer, other]:
-            total += self._inherited(one, shift, source, target)
-        return total
+    def judged(self, made: Candidates, weight: float, loss: Floats) -> tuple[Longs, Reordered, Floats]:
+        """Return which candidates may lower the sum, where they lead, and by how much each lowers it, as if it stood alone.
 
-    def _inherited(self, offer: Reordered, shift: Floats, source: Ints, target: Ints) -> Floats:
-        state, problem, brokers = self.search.state, self.search.problem, len(self.search.problem.alive)
-        base, total = state.sums[CARRIED], np.zeros(len(offer.row))
-        carried = problem.carried[offer.row].T
+        ``weight``: that of how far survivors are over their thresholds; ``loss`` [M]: what is lost beside.
+        """
+        state, count, both, parts = self.search.state, len(made), made, 1
+        if made.back is not None and made.others is not None:  # of swaps, what comes back follows
+            both, parts = candidates.joined([made, made.others.take(made.back)]), 2
+        shift = made.load[:, CARRIED].T
+        over = self._columns(np.concatenate([made.source, made.target]), np.concatenate([-shift, shift], axis=1))
+        over = over[:count] + over[count:]
+        gone = self._steps(both.row, state.leader[both.row], state.next[both.row], -1, made)
+        near = np.flatnonzero(-weight * (over + gone.reshape(2 * parts, count).sum(axis=0)) - loss > -EPSILON * weight)
+        few = made.take(near)
+        each = (near + count * np.arange(parts)[:, None]).ravel()
+        offer = self.placed(both.take(each), few)
+        over = over[near]
+        for part in self.inherited(offer, gone[:, each], few).reshape(parts, len(near)):
+            over = over + part
+        return near, offer, -weight * over - loss[near]
+
+    def inherited(self, offer: Reordered, gone: Floats | None = None, made: Candidates | None = None) -> Floats:
+        """Return the change [M] of how far heirs are over their thresholds with the loads ``made`` moved; ``gone`` [2, M]:
+        that of those who inherit no more."""
+        state = self.search.state
+        if gone is None:
+            gone = self._steps(offer.row, state.leader[offer.row], state.next[offer.row], -1, made)
         heirs = state.heirs_of(offer.row, offer.lists, offer.codes, offer.leader)
-        for leader, heir, sign in ((state.leader[offer.row], state.next[offer.row], -1), (offer.leader, heirs, 1)):
-            for way, event in enumerate((leader, brokers + problem.racks[leader])):
-                to = heir[:, way]
-                moved = base[:, to] + shift * ((to == target).astype(np.int8) - (to == source))
-                load = moved + state.gained[:, event, to]
-                step_ = _over(state, load + sign * carried, to) - _over(state, load, to)
-                total += np.where(self.wanted[event] & problem.counted[event] & (to >= 0), step_, 0.0)
-        return total
+        return np.concatenate([gone, self._steps(offer.row, offer.leader, heirs, 1, made)]).sum(axis=0)
 
-    def _column(self, at: Ints, shift: Floats) -> Floats:
+    def _steps(self, rows: Ints, leader: Ints, heirs: Ints, sign: int, made: Candidates | None) -> Floats:
+        """Return the change [2, M] of how far ``heirs`` [M, 2] are over their thresholds if what ``leader`` leaves in partitions
+        ``rows`` goes to them (or no more, ``sign`` -1) with the loads ``made`` moved, of which there may be fewer."""
+        state, problem, to = self.search.state, self.search.problem, heirs.T
+        event = np.stack([leader, len(problem.alive) + problem.racks[leader]])
+        load = state.sums[CARRIED][:, to]
+        if made is not None:
+            place = np.arange(len(rows)) % max(len(made), 1)
+            shift, source, target = made.load[place][:, CARRIED].T, made.source[place], made.target[place]
+            load = load + shift[:, None] * ((to == target).astype(np.int8) - (to == source))
+        load = load + state.gained[:, event, to]
+        then = load + sign * problem.carried[rows].T[:, None]
+        step = _over(state, then, to) - _over(state, load, to)
+        return np.where(self.wanted[event] & problem.counted[event] & (to >= 0), step, 0.0)
+
+    def _columns(self, at: Ints, shift: Floats) -> Floats:
         """Return the change [M] over all wanted events if brokers ``at`` [M] get ``shift`` [2, M] more in each."""
-        state, problem = self.search.state, self.search.problem
-        up = problem.survivors & (self.wanted & problem.counted)[:, None]
-        load = (state.sums[CARRIED][:, None] + state.gained)[:, :, at] + shift[:, None, :]
-        return np.asarray((_over(state, load, at) * up[:, at]).sum(axis=0) - cells(state, self.wanted).sum(axis=0)[at])
+        state, loads = self.search.state, _loads(self.search.state)
+        total = 0.0 - cells(state, self.wanted).sum(axis=0)[at]
+        peak = np.where(self.up, loads, -np.inf).max(axis=1)
+        busy = np.flatnonzero((peak[:, at] + shift > state.problem.carriable[0][:, at]).any(axis=0))
+        most = max(MOST_CELLS // len(self.up), 1)
+        for part in (busy[start : start + most] for start in range(0, len(busy), most)):
+            here = at[part]
+            over = _over(state, loads[:, :, here] + shift[:, None, part], here[None])
+            total[part] += (over * self.up[:, here]).sum(axis=0)
+        return total
