@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -72,14 +71,9 @@ def _mend(search: Search, wanted: Flags, careful: bool, together: bool) -> None:
             return
 
 
-class Judged(NamedTuple):
-    """Offers that may lower the sum: which ones (``at`` [M], ascending), where they lead, by how much they lower it [M], and the
-    change [16, M] of each goal."""
-
-    at: Longs
-    offer: Reordered
-    gain: Floats
-    change: Floats
+Judged = tuple[Longs, Reordered, Floats, Floats]
+"""Offers that may lower the sum: which ones ([M], ascending), where they lead, by how much they lower it [M], and the change
+[16, M] of each goal."""
 
 
 @dataclass
@@ -185,7 +179,7 @@ class Balance:
         for offer, ends, name in self._offers(place, broker):
             all_of_it = self._judged(offer, HARD | every if self.careful else HARD)
             for start, end in itertools.pairwise([0, *ends]):
-                part = slice(*np.searchsorted(all_of_it.at, (start, end)).tolist())
+                part = slice(*np.searchsorted(all_of_it[0], (start, end)).tolist())
                 cells = 1 if isinstance(offer, Reordered) else len(self.wanted)
                 self.search.looked_at += ATTEMPT + (end - start) * cells
                 judged.append((all_of_it, part, name))
@@ -201,17 +195,18 @@ class Balance:
         """Return which offers may lower the sum and harm no goal ``held``, by how much, and the change [16, M] of each goal."""
         if isinstance(offer, Reordered):
             gain = -self.weight[-1] * self.relief.inherited(offer)
-            return Judged(np.arange(len(gain)), offer, gain, np.zeros((GOALS, len(gain))))
+            return np.arange(len(gain)), offer, gain, np.zeros((GOALS, len(gain)))
         change = candidates.effect(self.search.state, offer)
         fit = np.flatnonzero((change[held] <= EPSILON).all(axis=0))
         loss = self.weight[:-1] @ change
         near, placed, gain = self.relief.judged(offer.take(fit), float(self.weight[-1]), loss[fit])
-        return Judged(fit[near], placed, gain, change[:, fit[near]])
+        return fit[near], placed, gain, change[:, fit[near]]
 
     def _take(self, place: int, broker: int, judged: Judged, part: slice, name: str, held: Flags) -> bool:
         """Make the best offers that lower the sum and harm no goal ``held``, as long as the broker needs them; return whether any
         was made."""
-        search, offer, gain, change = self.search, judged.offer, judged.gain[part], judged.change[:, part]
+        search, (_, offer, gains, changes) = self.search, judged
+        gain, change = gains[part], changes[:, part]
         fit = np.flatnonzero((gain > EPSILON) & (change[held] <= EPSILON).all(axis=0))
         if not len(fit):
             return False

@@ -166,11 +166,11 @@ def _few(count: int) -> Longs:
 
 def joined(parts: list[Candidates]) -> Candidates:
     """Return the candidates of all parts, which are of one kind and no swaps."""
-    columns = (
+    row, position, source, target, load = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("row", "position", "source", "target", "load")
     )
-    return Candidates(*columns, parts[0].leads)
+    return Candidates(row, position, source, target, load, parts[0].leads)
 
 
 def _heaviest(state: State, broker: int, column: int, sign: int) -> tuple[Longs, Longs]:

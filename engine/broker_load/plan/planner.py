@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -212,13 +213,13 @@ def make(
     ways += [replace(ways[0], together=True)] if want.survive and mending else mending
     if old is not None:
         ways = [*(ways if small else ()), replace(ways[-1], old=old.steps)]
-    today = sequence.standing(State(problem, slack=0.0), undecided)
+    today, shared = sequence.standing(State(problem, slack=0.0), undecided), dict[tuple[int, bool], Search]()
 
     def worth(steps: list[Step]) -> tuple[float, ...]:
         return _worth(problem, today, steps, can, want.survive)
 
     def end(number: int, way: _Way) -> tuple[list[Step], int]:
-        found = way.search(problem, check, lambda share, text: report((number + share) / len(ways), text))
+        found = way.search(problem, check, lambda share, text: report((number + share) / len(ways), text), shared)
         steps, left_out = sequence.in_order(problem, found, names, undecided, check)
         if left_out and worth(steps)[:4] > worth([])[:4]:
             # What is left is worse than today: a part of it may be better.
@@ -255,8 +256,10 @@ class _Way:
     together: bool = False
     old: Sequence[Step] = ()
 
-    def search(self, problem: Problem, check: Callable[[], None], report: Report) -> Search:
-        """Return the placement found, with everything that changed."""
+    def search(
+        self, problem: Problem, check: Callable[[], None], report: Report, shared: dict[tuple[int, bool], Search]
+    ) -> Search:
+        """Return the placement found, with everything that changed; ``shared``: what ways that start alike found at first."""
         calls = itertools.count()
         share = 0.0
 
@@ -270,9 +273,16 @@ class _Way:
         for step in {step.row: step for step in self.old if problem.movable[step.row]}.values():
             search.attempt([(step.row, step.replicas, step.leader)], step.reason, lambda totals: True)
         stages = list(self._stages(search, kept))
+        alike = 3 + (not self.goals_first and problem.parameters.plan_survive != "none")
         for number, stage in enumerate(stages):
             share = number / (len(stages) + 1)
-            stage()
+            key = number, self.together and number == 3
+            if self.old or number >= alike or key not in shared:
+                stage()
+            else:
+                vars(search).update(vars(deepcopy(shared[key], {id(problem): problem})) | {"check": tick})
+            if not self.old and number < alike and problem.cluster.topology.size <= SMALL:
+                shared[key] = deepcopy(search, {id(problem): problem})
         report(len(stages) / (len(stages) + 1), "putting the steps in order")
         return search
 

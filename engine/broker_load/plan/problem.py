@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,11 +61,6 @@ class Problem:
     def rack_at(self) -> Ints:
         """[B + 1] ``racks``, and -1 for no broker, which comes last."""
         return np.append(self.racks, -1)
-
-    @cached_property
-    def rack_of(self) -> list[int]:
-        """``racks`` as numbers of Python, which are quicker one by one."""
-        return self.racks.tolist()
 
     @cached_property
     def live_racks(self) -> int:
@@ -126,14 +122,11 @@ class Problem:
     @cached_property
     def led_freely(self) -> Flags:
         """[P] partitions whose leader may change: those of topics that need leaders on every broker keep theirs."""
-        pattern, topology = self.parameters.topics_with_min_leaders_per_broker, self.cluster.topology
-        if not pattern:
-            return np.ones(topology.size, np.bool_)
-        try:
+        free, topology = np.ones(self.cluster.topology.size, np.bool_), self.cluster.topology
+        with suppress(re.error):
             chosen = re.compile(self.parameters.topics_with_min_leaders_per_broker)
-        except re.error:
-            return np.ones(topology.size, np.bool_)
-        return ~np.array([bool(chosen.fullmatch(name)) for name in topology.topics], np.bool_)[topology.topic]
+            free = ~np.array([bool(chosen.fullmatch(name)) for name in topology.topics], np.bool_)[topology.topic]
+        return free
 
     def even(self, sums: Floats) -> Floats:
         """Return the inverse [8, B] of the load each broker would have if all were used alike; 0 where unknown."""

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -65,58 +64,46 @@ class Step:
         return self.kind != "move"
 
 
-class Seen(NamedTuple):
-    """What a state looked like: ``brokers`` [M], with their ``sums`` [8, M] and what they ``gained`` [2, E, M], that have changed
-    since it was seen before; ``offline`` replicas, ``leaderless`` [E], and how many partitions and topics break their goals."""
-
-    brokers: Longs
-    sums: Floats
-    gained: Floats
-    offline: int
-    leaderless: Ints
-    broken: int
-    topics: int
+Look = tuple[Longs, Floats, Floats, int, Ints, int, int]
+"""What a state looked like: brokers [M], with their sums [8, M] and what they gained [2, E, M], that have changed since the look
+before; offline replicas, leaderless [E], and how many partitions and topics break their goals."""
 
 
-def seen(state: State, brokers: Longs) -> Seen:
+def look(state: State, brokers: Longs) -> Look:
     """Return what a state looks like now."""
-    return Seen(
+    return (
         brokers, state.sums[:, brokers], state.gained[:, :, brokers], int(state.offline.sum()), state.leaderless.copy(),
         int(np.count_nonzero(state.broken)), int(np.count_nonzero(state.topic_excess > 0)),
     )  # fmt: skip
 
 
-def standings(problem: Problem, bounds: Limits, undecided: Flags, looks: list[Seen]) -> list[Standing]:
+def standings(problem: Problem, bounds: Limits, undecided: Flags, looks: list[Look]) -> list[Standing]:
     """Return how the cluster stands at each of the ``looks``, the first of which has all brokers, judged by the true limits;
     goals ``undecided`` [16] count as kept."""
-    at = np.concatenate([look.brokers for look in looks])
-    sums = np.concatenate([look.sums for look in looks], axis=1)
-    over, headroom = strain(problem, at, sums, np.concatenate([look.gained for look in looks], axis=2))
+    brokers, some_sums, gained, offline, leaderless, broken, topics = zip(*looks, strict=True)
+    at, sums = np.concatenate(brokers), np.concatenate(some_sums, axis=1)
+    over, headroom = strain(problem, at, sums, np.concatenate(gained, axis=2))
     # Of each broker, the last column that shows it.
     latest = np.zeros((len(looks), len(problem.alive)), np.int64)
-    latest[np.repeat(np.arange(len(looks)), [len(look.brokers) for look in looks]), at] = np.arange(len(at))
+    latest[np.repeat(np.arange(len(looks)), [len(each) for each in brokers]), at] = np.arange(len(at))
     latest = np.maximum.accumulate(latest, axis=0)
     offenders = np.zeros((len(looks), GOALS), np.int64)
     offenders[:, PLACE] = outside(bounds, at, sums, by_host(problem, sums))[:, latest].sum(axis=2).T
-    offenders[:, RACK], offenders[:, TOPIC] = [look.broken for look in looks], [look.topics for look in looks]
+    offenders[:, RACK], offenders[:, TOPIC] = broken, topics
     offenders[:, undecided] = 0
-    survived = ~(over > 1e-9)[:, latest].any(axis=2).T & (np.stack([look.leaderless for look in looks]) == 0)
+    survived = ~(over > 1e-9)[:, latest].any(axis=2).T & (np.stack(leaderless) == 0)
     survived &= problem.counted & (not problem.cluster.missing)
-    least = headroom[: len(problem.alive)].min(axis=0)[latest].min(axis=1)
     violated = offenders > 0
-    # The last goal moves leaders only.
-    violated[[look.offline > 0 for look in looks], :-1] |= ~undecided[:-1]
-    ends = zip(looks, offenders, violated, survived, least.tolist(), strict=True)
-    return [
-        Standing(look.offline, broken, wrong, kept, far if math.isfinite(far) else None)
-        for look, broken, wrong, kept, far in ends
-    ]
+    violated[np.array(offline) > 0, :-1] |= ~undecided[:-1]  # the last goal moves leaders only
+    far = headroom[: len(problem.alive)].min(axis=0)[latest].min(axis=1).tolist()
+    least = [each if math.isfinite(each) else None for each in far]
+    return [Standing(*each) for each in zip(offline, offenders, violated, survived, least, strict=True)]
 
 
 def standing(state: State, undecided: Flags) -> Standing:
     """Return how the cluster stands now."""
     everyone = np.arange(len(state.problem.alive))
-    return standings(state.problem, state.true_bounds(), undecided, [seen(state, everyone)])[0]
+    return standings(state.problem, state.true_bounds(), undecided, [look(state, everyone)])[0]
 
 
 def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Iterator[Step]:
@@ -190,7 +177,7 @@ def in_order(
     ]
     waiting, done, everyone = _ordered(every), list[tuple[Step, Placed]](), np.arange(len(problem.alive))
     totals, bounds = state.totals(), state.true_bounds()
-    looks, stands = [seen(state, everyone)], list[Standing]()
+    looks, stands = [look(state, everyone)], list[Standing]()
     while waiting:
         left: list[Step] = []
         held: set[int] = set()
@@ -211,7 +198,7 @@ def in_order(
                 stands += standings(problem, bounds, undecided, looks)
                 looks, bounds = [], now
             touched = np.array(sorted({*placed.replicas.tolist(), *step.replicas} - {-1}))
-            looks.append(seen(state, touched if looks else everyone))
+            looks.append(look(state, touched if looks else everyone))
         if len(left) == len(waiting):
             break
         waiting = left

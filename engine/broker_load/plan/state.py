@@ -46,7 +46,7 @@ class State:
     """
 
     def __init__(self, problem: Problem, slack: float = SLACK) -> None:
-        self.problem, self.slack = problem, slack
+        self.problem, self.rack_of = problem, problem.racks.tolist()
         topology, loads = problem.cluster.topology, problem.cluster.loads
         self.lists = topology.replicas.astype(np.int32)
         self.leader = topology.leader.astype(np.int32)
@@ -111,7 +111,7 @@ class State:
         problem, leader = self.problem, int(self.leader[row])
         if leader < 0:
             return
-        rack_of, brokers = problem.rack_of, len(problem.alive)
+        rack_of, brokers = self.rack_of, len(problem.alive)
         events, lives = [leader, brokers + rack_of[leader]], problem.alive[leader]
         if sign > 0 or not lives:
             every = zip(self.lists[row].tolist(), self.codes[row].tolist(), strict=True)
@@ -201,7 +201,7 @@ class State:
             if problem.alive[broker]:
                 self.topic_excess[topic] += max(after - high, 0.0) + max(low - after, 0.0)
                 self.topic_excess[topic] -= max(before - high, 0.0) + max(low - before, 0.0)
-        self.broken[row] = len({problem.rack_of[broker] for broker in there}) < len(there)
+        self.broken[row] = len({self.rack_of[broker] for broker in there}) < len(there)
 
     # -- judgement --------------------------------------------------------------------------------------------------------
 
@@ -210,14 +210,13 @@ class State:
 
         Not to be written to.
         """
-        clock, value = self._kept.get(name, (-1, None))
-        if clock < self.clock:
+        clock, value = self._kept.get(name, (-1, np.empty(0)))
+        if clock < 0 or (clock < self.clock and self.problem.machine is not None):
+            value = compute(np.arange(len(self._changed)))
+        elif clock < self.clock:
             at = np.flatnonzero(self._changed > clock)
-            if value is None or self.problem.machine is not None:
-                value = compute(np.arange(len(self._changed)))
-            else:
-                value[..., at] = compute(at)
-            self._kept[name] = self.clock, value
+            value[..., at] = compute(at)
+        self._kept[name] = self.clock, value
         return value
 
     def hosts(self) -> Floats:
