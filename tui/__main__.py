@@ -46,11 +46,23 @@ def _dispatch(words: list[str]) -> int:
 
     command, others = command_of(words)
     if command in ("report", "check") and {"-h", "--help"}.intersection(others):
-        _print_help(command, others)
+        from engine.views import VIEWS
+
+        write(parser(command).format_help())
+        named = next((entry for entry in VIEWS if entry.name in others), None)
+        if named is not None:
+            from tui.cli.compute import option_help
+
+            write(f"\n{named.name} reads {named.reads}\n\n{option_help(named.load())}\n")
         return FINE
     arguments = parser(command).parse_intermixed_args(others)
     if command == "paths":
-        return _print_paths()
+        from engine.own_files.settings import folders
+
+        for name, path in folders().items():
+            there = os.path.exists(path)  # noqa: PTH110  (unlike Path's it never raises, below a closed folder for example)
+            write(f"{name:7} {path}{'' if there else '  (not there yet)'}\n")
+        return FINE
     if command in ("report", "check"):
         from engine.own_files.settings import folders
         from tui.cli import report
@@ -71,29 +83,6 @@ def _dispatch(words: list[str]) -> int:
     from tui.cli import dashboard
 
     exit_now({"demo": dashboard.show_demo, "replay": dashboard.show_replay}.get(command, dashboard.show)(arguments))
-
-
-def _print_help(command: str, words: list[str]) -> None:
-    """Print the arguments of ``report`` or ``check``; of a view that ``words`` name also its tables and options."""
-    from engine.views import VIEWS
-    from tui.cli.arguments import parser
-
-    write(parser(command).format_help())
-    named = next((entry for entry in VIEWS if entry.name in words), None)
-    if named is not None:
-        from tui.cli.compute import option_help
-
-        write(f"\n{named.name} reads {named.reads}\n\n{option_help(named.load())}\n")
-
-
-def _print_paths() -> int:
-    """Print where settings, state, log and cache lie; return the exit code."""
-    from engine.own_files.settings import folders
-
-    for name, path in folders().items():
-        there = os.path.exists(path)  # noqa: PTH110  (unlike Path's it never raises, below a closed folder for example)
-        write(f"{name:7} {path}{'' if there else '  (not there yet)'}\n")
-    return FINE
 
 
 def exit_now(code: int) -> NoReturn:

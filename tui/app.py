@@ -48,8 +48,6 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
-    from engine.core.reading import Problem
-    from engine.live.status import Status
     from engine.own_files.settings import Settings
     from tui.engine_client import Opener
 
@@ -58,14 +56,12 @@ log = logging.getLogger("loadlens.app")
 HOLD_S = 0.3
 """Seconds after which a tab is shown as far as it is drawn: a result that takes longer comes in a second step."""
 
-textual_internals.send_changed_cells_only()
-textual_internals.forget_closed_widgets()
-
 
 class MainScreen(Screen[None], textual_internals.NeverScrolls):
     """The screen of the tabs; boxes are other screens over it."""
 
-    focused: Reactive[Widget | None] = textual_internals.quiet_focus()
+    # Widgets draw their own focus; Textual would repaint the whole screen (20 KB at 200x50) whenever it moves.
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     ALLOW_IN_MAXIMIZED_VIEW = "#bottom"
     ESCAPE_TO_MINIMIZE = False  # Escape first closes a prompt and removes a filter: see ViewPane.action_back
 
@@ -167,18 +163,17 @@ class Dashboard(Shell):
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, source=self.source)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
+        self.request = self.tabs.request
+        self.choice_for = self._choices.get
+        self.all_problems = self.status.all_problems
         self._type_ahead = TypeAhead(self)
-        self._apply_keys()
-
-    # -- start ----------------------------------------------------------------------------------------------------
-
-    def _apply_keys(self) -> None:
-        """Take the user's keys."""
         keys, complaints = keymap.check(self.settings.keys, actions.registry())
         self.complaints += complaints
         self.actions_by_id = {action.id: action for action in keymap.remapped(actions.registry(), keys)}
         # Textual ignores an empty entry; a key that no terminal sends takes the action's keys away.
         self.set_keymap({name: ",".join(names) or name for name, names in keys.items()})
+
+    # -- start ----------------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> MainScreen:
         """Return the screen of the tabs."""
@@ -273,7 +268,9 @@ class Dashboard(Shell):
 
     @on(Tabs.Marked)
     def _titles_marked(self) -> None:
-        self.views.mark_titles()
+        """Show counts and marks behind the titles."""
+        for index, (text, style) in enumerate(self.overview.marks() if self.screen_stack and self.tabs.several else ()):
+            self.main.query_one("#tabs", TitleBar).mark(self.views.title_index(index), text, style)
 
     @on(KeyBar.Clicked)
     async def _key_clicked(self, event: KeyBar.Clicked) -> None:
@@ -289,7 +286,7 @@ class Dashboard(Shell):
         self.update_status(recount=True)
 
     async def on_changed(self, event: Changed) -> None:
-        """Compute the shown tab, mark the others: inputs changed."""
+        """Compute the shown tab, mark the others: inputs changed. Titles of tabs without data are dim."""
         if not self.screen_stack:
             return  # it came while the screens were closed
         names = self.client.take_changed()
@@ -297,20 +294,16 @@ class Dashboard(Shell):
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
         await self.views.to_data()
-        self._tell_data()
+        counts = self.tabs.file_counts()
+        empty = {self.views.title_index(index) for index, files in enumerate(counts) if not files}
+        self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
+        if self.pane is not None and not self.pane.levels and self.tabs.settled:
+            self.pane.placeholder()  # it names the tabs that have data
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result updates the status line, else the next second does
         else:
             self.update_status(recount=True)
         self.overview.changed(names)
-
-    def _tell_data(self) -> None:
-        """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
-        counts = self.tabs.file_counts()
-        empty = {self.views.title_index(index) for index, files in enumerate(counts) if not files}
-        self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
-        if self.pane is not None and not self.pane.levels and self.tabs.settled:
-            self.pane.placeholder()
 
     async def on_computed(self, event: Computed) -> None:
         """Show a result."""
@@ -344,10 +337,6 @@ class Dashboard(Shell):
 
     # -- what panes, tables and boxes ask for (tui.host) ----------------------------------------------------------
 
-    def request(self, view: str, *, urgent: bool) -> None:
-        """Ask for a new result of ``view``: with its pane's parameters, at its time, on frozen inputs while paused."""
-        self.tabs.request(view, urgent=urgent)
-
     def file_counts(self) -> Sequence[tuple[str, int]]:
         """Return title and number of files of each tab, in the order of tabs."""
         return [(entry.title, files) for entry, files in zip(self.entries, self.tabs.file_counts(), strict=True)]
@@ -355,29 +344,6 @@ class Dashboard(Shell):
     def working(self, view: str) -> bool:
         """Return whether a long computation of ``view`` is under way."""
         return view in self.status.busy
-
-    def choice_for(self, table: str) -> Choice:
-        """Return what the operator chose for ``table``, columns and order also in an earlier run."""
-        return self._choices.get(table)
-
-    def all_problems(self) -> tuple[Problem, ...]:
-        """Return every problem of settings, live path, inputs and results."""
-        return self.status.all_problems()
-
-    @property
-    def log_lines(self) -> Sequence[tuple[float, str, str]]:
-        """The last lines of the log: time (epoch s), level, text."""
-        return list(self.log_ring.lines)
-
-    @property
-    def live_status(self) -> Status | None:
-        """What the live path is doing; None before the engine is loaded."""
-        return self.client.session.status if self.client.session is not None else None
-
-    @property
-    def watched(self) -> Sequence[str]:
-        """The watched paths."""
-        return [str(root) for root in self.client.roots]
 
     # -- status and keys ------------------------------------------------------------------------------------------
 

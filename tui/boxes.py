@@ -14,6 +14,7 @@ from tui.settings import UiSettings
 from tui.shell import Keys, Shell
 from tui.tabs import OVERVIEW
 from tui.widgets.control import following
+from tui.widgets.drawing.canvas import Painter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,9 +56,8 @@ class Boxes(Keys):
         self.apply_glyphs()
         for screen in self.app.screen_stack:
             for widget in screen.walk_children():
-                redraw = getattr(widget, "redraw", None)
-                if callable(redraw):
-                    redraw()
+                if isinstance(widget, Painter):
+                    widget.repaint()
                 widget.refresh()
         self.app.notify(self.app.glyphs.name, timeout=2, markup=False)
 

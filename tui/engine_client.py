@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from engine.core.view import Inputs, Result, View
     from engine.live.session import Session
+    from engine.live.status import Status
     from engine.own_files.settings import Settings
     from tui.overview.briefs import Briefs
 
@@ -256,10 +257,7 @@ class EngineClient:
 
     def _scan(self, session: Session) -> frozenset[str]:
         """Look at everything once; return the names of views whose inputs changed."""
-        started = time.perf_counter()
-        changed = session.scan(progress=lambda fraction, text: self.post(Progress(SCAN, fraction, text)))
-        log.info("looking at everything took %.0f ms", (time.perf_counter() - started) * 1000)
-        return changed
+        return session.scan(progress=lambda fraction, text: self.post(Progress(SCAN, fraction, text)))
 
     def _load_others(self, session: Session, names: Sequence[str], *, wait: bool) -> None:
         """Load the views that are not shown; if ``wait``, after the shown one has had its time to compute and draw."""
@@ -268,10 +266,8 @@ class EngineClient:
         self._prepare("")
         if self._stop.is_set():
             return
-        started = time.perf_counter()
         views, failed = load_views(names)
         session.admit(list(views.values()))
-        log.info("other views loaded in %.0f ms", (time.perf_counter() - started) * 1000)
         changed = self._scan(session)
         self.post(Opened(views, failed))
         self._report_change(changed | frozenset(views))
@@ -281,10 +277,6 @@ class EngineClient:
             self._changed |= views
             self.changes += 1
         self.post(Changed())
-
-    def load_others_now(self) -> None:
-        """Load the other views without waiting for the first view's result: one of them is looked at."""
-        self.first_result.set()
 
     def take_changed(self) -> frozenset[str]:
         """Return the views whose inputs changed since the last call."""
@@ -311,6 +303,11 @@ class EngineClient:
                 self._report_change(changed)
 
         threading.Thread(target=scan, name="rescan", daemon=True).start()
+
+    @property
+    def status(self) -> Status | None:
+        """What the live path is doing; None before the engine is loaded."""
+        return self.session.status if self.session is not None else None
 
     # -- computing ------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
 
     from engine.core.reading import Problem
-    from engine.live.status import Status
     from tui.actions import Action
+    from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
+    from tui.process.logs import Ring
     from tui.widgets.table.window import Choice
 
 
@@ -20,26 +21,16 @@ class Host(Protocol):
     """The application as its panes, tables and boxes see it.
 
     ``glyphs``: the glyph set in force. ``actions_by_id``: all actions with the keys they have under the user's keymap.
-    ``log_lines``: the last lines of the program's log as time (epoch s), level and text.
+    ``log_ring``: the last lines of the program's log.
     """
 
     glyphs: Glyphs
     actions_by_id: Mapping[str, Action]
+    client: EngineClient
+    log_ring: Ring
 
-    @property
-    def log_lines(self) -> Sequence[tuple[float, str, str]]:
-        """Return the last lines of the log, oldest first."""
-
-    @property
-    def live_status(self) -> Status | None:
-        """Return what the live path is doing; None before the engine is loaded."""
-
-    @property
-    def watched(self) -> Sequence[str]:
-        """Return the watched paths."""
-
-    def request(self, view: str, *, urgent: bool) -> None:
-        """Ask for a new result of ``view`` with its pane's parameters. ``urgent``: the operator waits for it."""
+    def request(self, name: str, *, urgent: bool) -> bool:
+        """Ask for a new result of a view with its pane's parameters. ``urgent``: the operator waits for it."""
 
     def file_counts(self) -> Sequence[tuple[str, int]]:
         """Return title and number of files of each tab, in the order of tabs."""

@@ -37,9 +37,7 @@ class ScenarioActions(Keys):
             self.app.notify("scenarios belong to a view: show its tab first", timeout=3)
             return
 
-        def save(name: str | None) -> None:
-            if name is None:
-                return
+        def save(name: str) -> None:
             try:
                 saved = self._scenarios(pane).save(name, pane.parameters)
             except BadOption as error:
@@ -147,10 +145,13 @@ class ScenarioActions(Keys):
         if not at and (moment == "defaults" or moment in self._scenarios(pane).names()):
             name, moment = moment, ""
         try:
-            parameters = None
+            parameters = at_ms = None
             if name:
                 parameters = pane.defaults if name == "defaults" else self._scenarios(pane).load(name, pane.parameters)
-            at_ms = None if moment in ("", "now") else _moment_of(pane, moment)
+            newest = pane.result.newest_ms if pane.result is not None else None
+            of_day = units.time_of_day(moment, newest) if newest is not None else None  # a time alone: on that day
+            if moment not in ("", "now"):
+                at_ms = round(of_day if of_day is not None else units.amount("time_ms", moment))
         except BadOption as error:
             raise ValueError(str(error)) from error
         except ValueError:
@@ -176,10 +177,3 @@ class ScenarioActions(Keys):
                 return None
 
         self.app.call_later(pane.drill, SideBySide(side, compute))
-
-
-def _moment_of(pane: ViewPane, typed: str) -> int:
-    """Return the moment (epoch ms) that was typed; a time alone is on the day of the newest data. Raises ValueError."""
-    newest = pane.result.newest_ms if pane.result is not None else None
-    of_day = units.time_of_day(typed, newest) if newest is not None else None
-    return round(of_day if of_day is not None else units.amount("time_ms", typed))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.app import App
-
 from tui.actions import Action
 from tui.glyphs import Glyphs
+from tui.textual_internals import QuietApp
 
 if TYPE_CHECKING:
     from engine.own_files.settings import Settings, State
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tui.views.shared.pane import ViewPane
 
 
-class Shell(App[None]):
+class Shell(QuietApp):
     """What these objects may use. ``glyphs``: the glyph set in force. ``actions_by_id``: all actions with the keys they have
     under the user's keymap."""
 

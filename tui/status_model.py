@@ -90,13 +90,6 @@ class StatusModel:
         """Count problems again when the facts are next asked for."""
         self._recount_at = 0.0
 
-    def _count_problems(self) -> int:
-        now = time.monotonic()
-        if now >= self._recount_at:
-            self._recount_at = now + RECOUNT_S
-            self._problem_count = len(self.all_problems())
-        return self._problem_count
-
     def work(self, glyphs: Glyphs) -> str:
         """Return what is being done: progress of the scan or of a computation, or that the shown view is computed."""
         if self.busy:
@@ -108,7 +101,7 @@ class StatusModel:
     def facts(self, pane: ViewPane | None, glyphs: Glyphs) -> list[Fragment]:
         """Return the state of the data that ``pane`` shows (None: the overview), the most important fact first."""
         client = self._client
-        status = client.session.status if client.session is not None else None
+        status = client.status
         skipped = status.ignored_count if status is not None else 0
         reading = status.reading if status is not None else 0
         modes = sorted({root.mode for root in status.roots}) if status is not None else []
@@ -118,7 +111,10 @@ class StatusModel:
         error = self.watch_error or old
         files, stale = (pane.files, pane.stale_files) if pane is not None else (sum(self._tabs.file_counts()), 0)
         at, to, age = self._times(pane)
-        problems = self._count_problems()
+        if (now := time.monotonic()) >= self._recount_at:
+            self._recount_at = now + RECOUNT_S
+            self._problem_count = len(self.all_problems())
+        problems = self._problem_count
         facts: list[tuple[object, str, str]] = [
             (pane is not None and pane.zoomed, "ZOOM", "key"),
             (client.paused, f"PAUSED{waiting}", "moderate"),

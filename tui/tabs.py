@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from tui.views.shared.pane import ViewPane
 
 log = logging.getLogger("loadlens.tabs")
-
-SLOW_DRAWING_MS = 100
-"""Milliseconds of drawing from which a result is noted in the log."""
-
 
 OVERVIEW = -1
 """Index of the overview among the tabs; it is there if there are several views."""
@@ -122,7 +117,7 @@ class Tabs(Frame):
             if entry.name in self.views or entry.name in self.failed:
                 self._give_view(pane)
             else:
-                self._client.load_others_now()
+                self._client.first_result.set()  # what is looked at is loaded without waiting for another view's result
         if pane.dirty:
             self.request(entry.name, urgent=True)
         pane.focus_content()
@@ -238,11 +233,7 @@ class Tabs(Frame):
             await pane.nothing(empty=outcome.empty, error=outcome.error)
         elif outcome.equals is None or pane.result is not outcome.equals or pane.error:
             # Also drawn if it equals a result that was not drawn because the pane had asked for something else.
-            started = time.perf_counter()
             await pane.receive(outcome.result)
-            drawn_ms = (time.perf_counter() - started) * 1000
-            if drawn_ms > SLOW_DRAWING_MS:
-                log.info("%s: drawing took %.0f ms", outcome.view, drawn_ms)
         else:
             pane.result = outcome.result
 

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 
 from rich.color import Color, ColorSystem
 from rich.console import Console
-from rich.segment import Segments
+from rich.control import Control
+from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.traceback import Traceback
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.styles import RenderStyles
@@ -239,20 +240,26 @@ def render_layout(update: LayoutUpdate, console: Console) -> str:
     return wire.send(pieces, console)
 
 
-def send_changed_cells_only() -> None:
-    """Replace Textual's rendering of updates by ``render_spans`` and ``render_layout``, in the whole process."""
-    ChopsUpdate.render_segments = render_spans  # type: ignore[assignment, method-assign]
-    LayoutUpdate.render_segments = render_layout  # type: ignore[assignment, method-assign]
+ChopsUpdate.render_segments = render_spans  # type: ignore[assignment, method-assign]
+LayoutUpdate.render_segments = render_layout  # type: ignore[assignment, method-assign]
 
 
-def forget_closed_widgets() -> None:
-    """Replace Textual's cache of background styles by one that does not hold on to widgets, in the whole process.
+class QuietApp(App[None]):
+    """An application that sends nothing when no cell differs; Textual sends the place of the cursor for each update."""
 
-    A missing ``classmethod`` makes the widget's drawn lines part of its keys: those of up to 1024 closed widgets stay, 16,000
-    objects for each job or query that is opened, and every collection looks at all of them (Textual's issue 6665).
-    (tests/tui/test_textual_internals.py)
-    """
-    StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        sends = self._running and not self._batch_count and not self.is_headless
+        if sends and isinstance(renderable, CompositorUpdate):
+            text = renderable.render_segments(self.console)
+            cursor = Control.move_to(*screen.outer_size.clamp_offset(self.cursor_position))
+            renderable = Segments([Segment(f"{text}{cursor}")]) if text else None
+        super()._display(screen, renderable)
+
+
+# Textual's cache of background styles holds on to widgets: a missing ``classmethod`` makes a widget's drawn lines part of its
+# keys. Those of up to 1024 closed widgets stay, 16,000 objects for each job or query that is opened, and every collection looks
+# at all of them (Textual's issue 6665; tests/tui/test_textual_internals.py).
+StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
 
 
 class LazyComponents(Widget):
@@ -282,31 +289,21 @@ class NeverScrolls(Widget):
     """Mixin for widgets that never scroll; put it last, since Textual takes CSS types from the first base.
 
     Textual declares ``virtual_size`` with layout and repaint: each container that gets its size paints everything inside
-    a second time (20 KB at 200x50). (tests/tui/widgets/test_redraw.py, tests/tui/test_pty.py)
+    a second time (20 KB at 200x50). (tests/tui/test_pty.py)
     """
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False, repaint=False)
 
 
-def quiet_focus() -> Reactive[Widget | None]:
-    """Return the attribute ``focused`` for a screen whose widgets draw their own focus.
-
-    Textual declares it with a repaint: it repaints a whole screen (20 KB at 200x50) whenever the focus moves.
-    """
-    return Reactive(None, repaint=False)
-
-
-def set_virtual_size(widget: Widget, size: Size) -> bool:
-    """Set the scrollable size of ``widget``; return whether it is another one.
+def set_virtual_size(widget: Widget, size: Size) -> None:
+    """Set the scrollable size of ``widget``.
 
     Assigning it plainly costs a layout and with it a repaint of the whole screen (15 KB at 200x50) each time a row comes or
     goes. The gutter of our scroll bars is stable, so only the bar needs drawing.
     """
-    if size == widget.virtual_size:
-        return False
-    widget.set_reactive(Widget.virtual_size, size)
-    widget._scroll_update(size)
-    return True
+    if size != widget.virtual_size:
+        widget.set_reactive(Widget.virtual_size, size)
+        widget._scroll_update(size)
 
 
 def text_of(screen: Screen[Any]) -> str:

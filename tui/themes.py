@@ -79,20 +79,15 @@ CYCLE: tuple[str, ...] = ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-
 """Themes in the order in which the theme key steps through them."""
 
 
-def few_colours(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal has 16 colours or fewer, or the user wants none (NO_COLOR)."""
-    many = environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
-    many = many or any(name in environ.get("TERM", "") for name in ("256color", "direct", "kitty", "ghostty"))
-    return "NO_COLOR" in environ or not many
-
-
 def theme_for(wanted: str, environ: Mapping[str, str], known: tuple[str, ...]) -> tuple[str, str]:
     """Return the name of the Textual theme for the setting ``wanted``, and a complaint (empty if it can be used).
 
     ``auto`` is dark. NO_COLOR and 16 colours turn dark and light into their ``ansi-`` forms, the terminal's own palette,
     since rounded colours are unreadable. ``known``: names of all themes.
     """
-    family = "ansi" if few_colours(environ) else "loadlens"
+    many = environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+    many = many or any(name in environ.get("TERM", "") for name in ("256color", "direct", "kitty", "ghostty"))
+    family = "loadlens" if many and "NO_COLOR" not in environ else "ansi"
     if wanted in ("", "auto"):
         wanted = "dark"
     if wanted in ("dark", "light"):

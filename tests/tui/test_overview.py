@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.reading import Problem
 from engine.core.view import Finding, Headline, NoInput, Result, Trend
 from engine.findings.events import Event, Feed
 from engine.findings.notify import NotifySettings, Threshold
@@ -205,11 +207,11 @@ def test_briefs_compare_only_results_under_the_same_parameters() -> None:
 
 
 def test_a_number_without_history_gets_one_from_the_session() -> None:
-    row = Row("v", "View", "files")
+    row, empty = Row("v", "View", "files"), Result("v", {}, {})
     for value in (1.0, 3.0, 2.0):
-        row.take(Brief((), Trend("x", (value,)), (), 0, 0, 0, None, ()))
+        row.take(Brief(replace(empty, trend=Trend("x", (value,))), (), 0, 0, ()))
     assert list(row.trend) == [1.0, 3.0, 2.0]
-    row.take(Brief((), Trend("x", (5.0, 6.0)), (), 0, 0, 0, None, ()))
+    row.take(Brief(replace(empty, trend=Trend("x", (5.0, 6.0))), (), 0, 0, ()))
     assert list(row.trend) == [5.0, 6.0]
 
 
@@ -217,7 +219,10 @@ def test_lines_have_the_headline_that_matters_and_hostile_names_are_cut() -> Non
     numbers = tuple(Headline(f"number {n}", "value " * 2) for n in range(9))
     finding = Finding("severe", "node\x1b[2J", "text " * 60, ("nodes", ("n",)))
     row = Row("v", "View", "files", unseen={"node\x1b[2J"})
-    row.take(Brief((*numbers, Headline("broken", "3", level="severe")), None, (finding,) * 5, 5, 5, 2, 0, ()))
+    headline = (*numbers, Headline("broken", "3", level="severe"))
+    problems = (Problem.at("a", "k", "r"),) * 2
+    shown = Result("v", {}, {}, headline=headline, problems=problems, newest_ms=0)
+    row.take(Brief(shown, (finding,) * 5, 5, 5, ()))
     (first, to_view), *rest = lines_of(row, 80, 1, 60.0, BRAILLE)
     assert "number 0" in plain(first) and "broken" in plain(first) and plain(first).rstrip().endswith("!2")
     assert to_view == ("v", None) and [target for _, target in rest] == [("v", ("nodes", ("n",)))] * 2

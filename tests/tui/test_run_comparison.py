@@ -402,7 +402,7 @@ def test_cells_of_a_hidden_table_stay_with_its_rows(tmp_path: Path) -> None:
             )
             assert metrics(s).window.frame is before.frame and metrics(s).window.looks.source is before.looks.source
             await s.resize(100, 30)
-            metrics(s).redraw()
+            metrics(s).repaint()
             await s.press("left_square_bracket")
             await s.until(lambda: metrics(s).window.height == 2)
             assert pane.error == ""

@@ -62,7 +62,12 @@ def compute(arguments: argparse.Namespace) -> Computation:
     pool = ahead = passed = None
     if not has_rows(live, scan.roots, wanted.name):
         # Other processes begin to read while this one still loads what it needs.
-        pool = _start_reading(scan, wanted, live)
+        from engine.live.pool.reading_pool import start
+        from engine.live.pool.tasks import FileTask
+
+        scanner = scan.scanner
+        files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
+        pool = start(files, [wanted.module], live, scan.roots, final=True)
         sizes = {path: stat[2] for path, stat in scan.changes.changed.items()}
         memory, kinds = tasks.memory(live), lambda: wanted.load().kinds
         ahead = read_ahead.start(sizes, scan.roots, kinds, live, memory, tasks.budget, wanted.effort)
@@ -73,16 +78,6 @@ def compute(arguments: argparse.Namespace) -> Computation:
     finally:
         if pool is not None:
             pool.close()
-
-
-def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> ReadingPool | None:
-    """Start worker processes if there is very much to read."""
-    from engine.live.pool.reading_pool import start
-    from engine.live.pool.tasks import FileTask
-
-    scanner = scan.scanner
-    files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], live, scan.roots, final=True)
 
 
 def _view(wanted: Entry) -> View:

@@ -121,7 +121,8 @@ def _run(
 
     0 after quit, 129 after a hang-up, 143 after SIGTERM, 1 after a crash.
     """
-    lifecycle.draw_on_standard_output()
+    if sys.stderr is None or not sys.stderr.isatty():  # Textual draws on standard error
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     ui = settings.of(UiSettings)
     lifecycle.prepare(os.environ, ui.frames_per_second)
     lifecycle.use_time_zone(ui.time_zone, os.environ)

@@ -10,7 +10,7 @@ from engine.findings.notify import NotifySettings
 from tui import textual_internals
 from tui.shell import Keys
 from tui.tabs import OVERVIEW
-from tui.widgets.sections import Sections, TitleBar
+from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -68,14 +68,6 @@ class OverviewActions(Keys):
         pane = self.app.pane
         if pane is not None and pane.entry.name == name and row is not None:
             self.app.run_worker(reveal(pane, *row), group="reveal", exclusive=True, exit_on_error=False)
-
-    def mark_titles(self) -> None:
-        """Show counts and marks behind the titles."""
-        if not self.app.screen_stack or not self.app.tabs.several:
-            return
-        bar = self.app.screen_stack[0].query_one("#tabs", TitleBar)
-        for index, (text, style) in enumerate(self.app.overview.marks()):
-            bar.mark(self.title_index(index), text, style)
 
     def call_operator(self, text: str) -> None:
         """Ring the bell and notify outside the terminal, as the settings say."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.core.view import Finding, Headline, Result, Trend
+    from engine.core.view import Finding, Result
     from engine.findings.events import Event
     from engine.findings.last_look import LastLooks
     from engine.findings.notify import Threshold
@@ -16,21 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Brief:
-    """The gist of a result; ``answer`` is its most useful sentence.
+    """A result and the gist of its findings.
 
     ``worst``: findings from level ``low`` on, worst first, at most ``engine.findings.events.LISTED``; ``number`` of all of them,
     ``calling`` of those from the level on that calls. ``events``: what changed since the result before.
     """
 
-    headline: tuple[Headline, ...]
-    trend: Trend | None
+    result: Result
     worst: tuple[Finding, ...]
     number: int
     calling: int
-    problems: int
-    newest_ms: int | None
     events: tuple[Event, ...]
-    answer: str = ""
 
 
 class Briefs:
@@ -54,23 +50,23 @@ class Briefs:
         self._looks = looks
         self._first: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._before: dict[str, tuple[Any, Result, Brief]] = {}
+        self._before: dict[str, tuple[Any, Brief]] = {}
 
     def of(self, result: Result, parameters: Any) -> Brief:
         """Return the brief of a result of now under ``parameters``."""
         with self._lock:
-            before, last, brief = self._before.get(result.view, (None, None, None))
-            known = brief if last is not None and last.findings is result.findings else None
+            before, brief = self._before.get(result.view, (None, None))
+            known = brief if brief is not None and brief.result.findings is result.findings else None
             events: tuple[Event, ...] = ()
             quiet = self._quiet()
-            if last is not None and before == parameters and not quiet:
+            if brief is not None and before == parameters and not quiet:
                 from engine.findings.events import changes
 
-                events = changes(last, result, int(self._clock() * 1000))
+                events = changes(brief.result, result, int(self._clock() * 1000))
             if not quiet:
                 events += self._since_last_look(result, parameters)
             made = self._brief(result, known, events)
-            self._before[result.view] = parameters, result, made
+            self._before[result.view] = parameters, made
             return made
 
     def _since_last_look(self, result: Result, parameters: Any) -> tuple[Event, ...]:
@@ -96,21 +92,9 @@ class Briefs:
         """Make a brief; ``known``: one of the same findings."""
         from engine.findings.events import by_subject, number_of, worst_first
 
-        if known is None:
-            worst = tuple(finding for _, finding in worst_first({result.view: result}))
-            number = number_of(result.findings)
-            each = by_subject(result.findings).values()
-            calling = sum(self._threshold.calls(result.view, finding.subject, finding.level) for finding in each)
-        else:
-            worst, number, calling = known.worst, known.number, known.calling
-        return Brief(
-            result.headline,
-            result.trend,
-            worst,
-            number,
-            calling,
-            len(result.problems),
-            result.newest_ms,
-            events,
-            result.answer,
-        )
+        if known is not None:
+            return replace(known, result=result, events=events)
+        worst = tuple(finding for _, finding in worst_first({result.view: result}))
+        each = by_subject(result.findings).values()
+        calling = sum(self._threshold.calls(result.view, finding.subject, finding.level) for finding in each)
+        return Brief(result, worst, number_of(result.findings), calling, events)

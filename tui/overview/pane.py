@@ -53,13 +53,14 @@ class Row:
     def take(self, brief: Brief) -> None:
         """Take a newer brief."""
         self.brief, self.state, self.empty = brief, "", False
-        if brief.trend is not None and len(brief.trend.values) == 1:
-            self.history = [*self.history, *brief.trend.values][-HISTORY:]
+        trend = brief.result.trend
+        if trend is not None and len(trend.values) == 1:
+            self.history = [*self.history, *trend.values][-HISTORY:]
 
     @property
     def trend(self) -> Sequence[float | None]:
         """Return the development of the view's chief number, as its files or this session know it."""
-        trend = self.brief.trend if self.brief is not None else None
+        trend = self.brief.result.trend if self.brief is not None else None
         return () if trend is None else trend.values if len(trend.values) > 1 else self.history
 
     @property
@@ -84,17 +85,17 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
         return [(state, to_view), (reads, to_view)]
     from engine.findings.events import and_more
 
-    right = _right(row, brief, width, now_s, glyphs)
+    right, answer = _right(row, brief, width, now_s, glyphs), brief.result.answer
     room = max(width - width_of(title) - width_of(right), 0)
-    numbers = _numbers(brief.headline, room, glyphs)
+    numbers = _numbers(brief.result.headline, room, glyphs)
     first: Line = [*title, *numbers, (" " * (room - width_of(numbers)), ""), *right]
     lines: list[tuple[Line, Target]] = [(first, to_view)]
     count = f"{brief.number:,} finding{'s' if brief.number > 1 else ''}" if brief.number else ""
-    if brief.answer:
-        lines.append(([(f" {fit(count, TITLE)} ", "dim"), ("  " + harmless(brief.answer), "")], to_view))
-    for place, finding in enumerate(brief.worst[: findings if brief.answer else findings + 1]):
+    if answer:
+        lines.append(([(f" {fit(count, TITLE)} ", "dim"), ("  " + harmless(answer), "")], to_view))
+    for place, finding in enumerate(brief.worst[: findings if answer else findings + 1]):
         new = glyphs.point if finding.subject in row.unseen else " "
-        head = f" {fit('' if place or brief.answer else count, TITLE)} "
+        head = f" {fit('' if place or answer else count, TITLE)} "
         mark = glyphs.severity[finding.level]
         named = f"{finding.subject}{and_more(finding.count - 1)}: "
         quiet = "severe" if finding.level == "critical" else finding.level  # the mark is loud enough
@@ -133,15 +134,16 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     """Return trend, age and number of problems, at the right end of a view's first line."""
     size = 8 if width < 100 else 16 if width < 160 else 24
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
-    label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
-    seconds = now_s - (brief.newest_ms or 0) / 1000
-    age = units.age(seconds // 5 * 5) if brief.newest_ms is not None else ""  # each tick sends a piece of each line
+    result = brief.result
+    label = f"{result.trend.label} " if drawn and result.trend is not None and width >= 100 else ""
+    seconds = now_s - (result.newest_ms or 0) / 1000
+    age = units.age(seconds // 5 * 5) if result.newest_ms is not None else ""  # each tick sends a piece of each line
     return [
         (" " * (size - cells(drawn)), ""),
         (harmless(label), "dim"),
         (drawn, "bar"),
         (fit(age, AGE, "right"), "dim"),
-        (fit(f"!{brief.problems:,}" if brief.problems else "", PROBLEMS, "right"), "severe"),
+        (fit(f"!{len(result.problems):,}" if result.problems else "", PROBLEMS, "right"), "severe"),
     ]
 
 
@@ -222,14 +224,10 @@ class OverviewPane(Frame):
         """Show what is known of the views, the events and the findings (view and finding, worst first)."""
         from engine.findings.events import EVENTS, FINDINGS, events_frame, findings_frame
 
-        self._titles = titles
+        self._titles, self._feed, self._found = titles, feed, found
         self.tick(rows, now_s)
-        if feed is not self._feed:
-            self._feed = feed
-            self.query_one("#ov-events", LiveTable).show(events_frame(feed, titles), EVENTS)
-        if found != self._found or not found:
-            self._found = found
-            self.query_one("#ov-findings", LiveTable).show(findings_frame(found, titles), FINDINGS)
+        self.query_one("#ov-events", LiveTable).show(events_frame(feed, titles), EVENTS)
+        self.query_one("#ov-findings", LiveTable).show(findings_frame(found, titles), FINDINGS)
 
     def tick(self, rows: Sequence[Row], now_s: float) -> None:
         """Show the views; ``now_s`` (epoch seconds) tells the age of their data."""
@@ -237,9 +235,7 @@ class OverviewPane(Frame):
         lines = self.query_one(ViewRows)
         height = self.size.height
         lines.draw(rows, 0 if height < 30 else 1 if height < 40 else 2, now_s)
-        wanted = max(min(len(lines.items), height - LEAST), 5)
-        if lines.styles.height is None or lines.styles.height.cells != wanted:
-            lines.styles.height = wanted
+        lines.styles.height = max(min(len(lines.items), height - LEAST), 5)
 
     def on_resize(self) -> None:
         """Share the lines again."""

@@ -1,9 +1,9 @@
 """The policy of garbage collection: in moments when the operator does not wait.
 
 A dashboard holds some hundred thousand objects, of Textual alone a dozen for each line on screen. A full collection stops the
-program for 100-300 ms, and Python starts it in the midst of drawing; one of young objects takes up to 10 ms, always right
-after a computation. So the objects of start-up are frozen (``gc.freeze``), young objects are collected between two
-computations, and old ones when the operator has not touched anything for a while. Whoever never lets go of the keys gets
+program for 100-300 ms, and Python starts it in the midst of drawing; one of young objects takes up to 10 ms, which nobody
+notices. So the objects of start-up are frozen (``gc.freeze``), and old ones are collected when the operator has not touched
+anything for a while. Whoever never lets go of the keys gets
 collections of what is not frozen, a third as long: closed boxes and replaced results would pile up, some MB a minute.
 """
 
@@ -15,8 +15,6 @@ from collections.abc import Callable
 
 YOUNG = (50_000, 10)
 """Thresholds of the first two generations: young objects that Python collects by itself, and how many times."""
-MIN_YOUNG = 2000
-"""Number of young objects worth a collection; Python's own threshold is 700."""
 OLD = 3000
 """Threshold of the oldest generation: collections of the second one; Python's own is 10."""
 QUIET_S = 3.0
@@ -52,8 +50,7 @@ class Collector:
         if not self._begun or busy:
             return
         now = self._clock()
-        young, _, since = gc.get_count()
-        if since >= MIN_COLLECTIONS and now - self._collected >= INTERVAL_S:
+        if gc.get_count()[2] >= MIN_COLLECTIONS and now - self._collected >= INTERVAL_S:
             self._collected = now
             if now - self._touched >= QUIET_S:
                 gc.unfreeze()  # some of the frozen objects may be garbage by now
@@ -61,5 +58,3 @@ class Collector:
                 gc.freeze()
             else:
                 gc.collect()
-        elif young >= MIN_YOUNG:
-            gc.collect(1)

@@ -53,12 +53,6 @@ def refusal(terminal: bool, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def draw_on_standard_output() -> None:
-    """Let Textual, which draws on standard error, draw on standard output where standard error is no terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
-
-
 def prepare(environ: MutableMapping[str, str], fps: int = 0) -> None:
     """Set the variables that Textual and Polars read when they are imported, unless the user has set them.
 

@@ -7,13 +7,12 @@ from typing import ClassVar, Generic, TypeVar
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.reactive import Reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions import box_bindings
-from tui.textual_internals import NeverScrolls, quiet_focus
+from tui.textual_internals import NeverScrolls
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.facts import Facts
 
@@ -30,7 +29,6 @@ def about(height: int = 3) -> Facts:
 class Box(ModalScreen[T], NeverScrolls, Generic[T]):
     """Base of the boxes. ``content`` returns what is inside; ``heading`` and ``keys`` are constant texts."""
 
-    focused: Reactive[Widget | None] = quiet_focus()
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False), *box_bindings()]
     heading: str = ""
     keys: ClassVar[str] = "Esc close"

@@ -111,24 +111,11 @@ class ParametersScreen(Box[None]):
 
     @on(PickList.Picked)
     async def _edit(self) -> None:
-        """Ask for a value, or take the next word."""
-        option = self._option
-        if option is None:
-            return
-        value = self._value(option)
-        if isinstance(value, bool) or (option.choices and not isinstance(value, tuple)):
-            await self.action_step(1)
-            return
-        hint = ", ".join(option.choices) or option.sentence
+        """Take the next word or the opposite, or ask for a value."""
+        await self.action_step(1, typed=True)
 
-        def set_text(text: str | None) -> None:
-            if text is not None:
-                self._set(text)
-
-        await ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=set_text)
-
-    async def action_step(self, by: int) -> None:
-        """Take the next word, the opposite, or the next round number."""
+    async def action_step(self, by: int, typed: bool = False) -> None:
+        """Take the next word, the opposite, or the next round number; ask for a text, and for a number if it is ``typed``."""
         option = self._option
         if option is None:
             return
@@ -137,10 +124,11 @@ class ParametersScreen(Box[None]):
             self._set(not value)
         elif option.choices and not isinstance(value, tuple):
             self._set(following(option.choices, value, by))
-        elif isinstance(value, (int, float)):
+        elif isinstance(value, (int, float)) and not typed:
             self._set(stepped(value, by, option.low, option.high))
         else:
-            await self._edit()
+            hint = ", ".join(option.choices) or option.sentence
+            await ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=self._set)
 
     def action_default(self) -> None:
         """Set the declared default."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 from textual import on
@@ -18,10 +18,6 @@ from tui.widgets.drawing.fragments import Line, wrap
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
-
-if TYPE_CHECKING:
-    from engine.core.reading import Problem
-
 
 _PATH = Column("path", pl.String, "The file.", priority=0)
 PROBLEMS = Table(
@@ -57,10 +53,6 @@ class ProblemsScreen(Box[None]):
         Binding("exclamation_mark", "close", show=False),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._shown: tuple[Problem, ...] | None = None
-
     def content(self) -> list[Widget]:
         """Return both tables and the chosen reason in full."""
         problems = LiveTable(PROBLEMS, id="problems", empty="no problems")
@@ -76,12 +68,9 @@ class ProblemsScreen(Box[None]):
     def follow(self) -> None:
         """Show the newest problems and files."""
         host = host_of(self)
-        problems = host.all_problems()
-        if problems != self._shown:
-            self._shown = problems
-            columns = {name: [problem.as_row()[name] for problem in problems] for name in PROBLEMS.schema}
-            self.query_one("#problems", LiveTable).show(pl.DataFrame(columns, schema=PROBLEMS.schema))
-        status = host.live_status
+        problems = pl.DataFrame([problem.as_row() for problem in host.all_problems()], schema=PROBLEMS.schema)
+        self.query_one("#problems", LiveTable).show(problems)
+        status = host.client.status
         ignored = status.ignored if status is not None else ()
         frame = pl.DataFrame(
             {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=SKIPPED.schema
@@ -113,7 +102,7 @@ class LogText(ScrollCanvas, can_focus=True):
     def content(self, width: int) -> list[Line]:
         """Return the lines: time and text, warnings and errors in colour."""
         out: list[Line] = []
-        for created, level, text in host_of(self).log_lines:
+        for created, level, text in list(host_of(self).log_ring.lines):
             stamp = dt.datetime.fromtimestamp(created).strftime("%H:%M:%S ")
             for number, part in enumerate(wrap(text, max(width - 9, 10))):
                 out.append([(stamp if number == 0 else " " * 9, "dim"), (part, _STYLES.get(level, ""))])

@@ -146,9 +146,7 @@ class NumberControl(Control[float]):
         """Ask for a number, with or without a unit."""
         from tui.widgets.prompt import ask
 
-        def set_text(text: str | None) -> None:
-            if text is None:
-                return
+        def set_text(text: str) -> None:
             try:
                 value = units.amount(self.kind, text)
             except ValueError as error:

@@ -49,7 +49,6 @@ class PickList(ScrollCanvas, can_focus=True):
         self.items = list(lines)
         self.cursor = max(min(self.cursor, len(self.items) - 1), 0)
         self.repaint()
-        self.refresh()
 
     def content(self, width: int) -> list[Line]:
         """Return the lines."""
@@ -67,15 +66,14 @@ class PickList(ScrollCanvas, can_focus=True):
         index = max(min(index, len(self.items) - 1), 0)
         if index == self.cursor or not self.items:
             return
-        old, self.cursor = self.cursor, index
+        self.cursor = index
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         if index < top:
             self.scroll_to(y=index, animate=False)
         elif index >= top + height:
             self.scroll_to(y=index - height + 1, animate=False)
         else:
-            self.refresh_lines(old)
-            self.refresh_lines(index)
+            self.repaint()
         self.post_message(self.Moved(index))
 
     def action_move(self, by: int) -> None:

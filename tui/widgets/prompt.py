@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-Done = Callable[[str | None], object]
+Done = Callable[[str], object]
 
 
 class OneLine(Input):
@@ -23,7 +23,8 @@ class OneLine(Input):
 
 
 class Prompt(Horizontal):
-    """A label and an input. Enter passes the text to ``done``, Escape passes None; ``changed`` gets each typed text."""
+    """A label and an input. Enter passes the text to ``done``; ``changed`` gets each typed text, and that of the beginning if
+    the prompt is left without Enter."""
 
     DEFAULT_CSS = """
     Prompt { height: 1; background: $surface; }
@@ -38,7 +39,7 @@ class Prompt(Horizontal):
     ) -> None:
         super().__init__(Static(label, markup=False), OneLine(value, placeholder=hint, select_on_focus=False))
         self._origin = origin
-        self._value = value
+        self._value = self._start = value
         self._changed = changed
         self._done = done
         self._finished = False
@@ -73,7 +74,10 @@ class Prompt(Horizontal):
         if self._finished:
             return
         self._finished = True
-        self._done(text)
+        if text is not None:
+            self._done(text)
+        elif self._changed is not None:
+            self._changed(self._start)
         if refocus and self._origin.is_attached:
             self.screen.set_focus(self._origin, scroll_visible=False)
         self.remove()

@@ -14,7 +14,6 @@ class Fake:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.young = 0
         self.collections = 0
 
     def __getattr__(self, name: str) -> object:
@@ -24,7 +23,7 @@ class Fake:
         self.calls.append(f"collect {generation}")
 
     def get_count(self) -> tuple[int, int, int]:
-        return self.young, 0, self.collections
+        return 0, 0, self.collections
 
 
 def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,19 +53,3 @@ def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None
     fake.collections = 0
     now.value += gc_policy.INTERVAL_S
     assert not tick(), "there is nothing to collect"
-
-
-def test_young_objects_are_collected_between_computations(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = Fake()
-    monkeypatch.setattr(gc_policy, "gc", fake)
-    collector = gc_policy.Collector()
-    collector.begin()
-    fake.calls.clear()
-    collector.touched()
-    fake.young = gc_policy.MIN_YOUNG - 1
-    collector.tick(False)
-    fake.young = gc_policy.MIN_YOUNG
-    collector.tick(True)
-    assert not fake.calls
-    collector.tick(False)
-    assert fake.calls == ["collect 1"], "also while the operator is at work"

@@ -62,17 +62,6 @@ def test_wrap_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
     assert wrapped == "".join(f.harmless(part) for part in text.split("\n")).replace(" ", "")
 
 
-@given(st.text("ab ", max_size=30), st.text("ab ", max_size=30))
-def test_changed_spans_cover_every_difference(a: str, b: str) -> None:
-    width = 30
-    old, new = f.fit_line([(a, "")], width), f.fit_line([(b, "ok")] if b else [], width)
-    spans = f.changed_spans(old, new)
-    covered = {x for start, size in spans for x in range(start, start + size)}
-    left, right = f.split_at(old), f.split_at(new)
-    assert all(left[x] == right[x] for x in range(width) if x not in covered)
-    assert not f.changed_spans(new, new)
-
-
 @given(series, series, st.integers(0, 120), st.integers(0, 30), glyph_sets, st.booleans(), st.booleans(), texts)
 @tries(45)
 def test_plot_is_exact(x, y, width, height, glyphs, step, points, name) -> None:

@@ -113,8 +113,11 @@ class PartitionLevel(Level):
             *(_replication(row) if row is not None else []),
             ("no sample", str(skipped["rule"]) if skipped is not None else None, "moderate"),
             *(_load(load) if load is not None else []),
-            *(_messages(row) if load is not None and row is not None else []),
-        ]
+            *([
+                ("messages in", between(row, "msg_in", "msg_in_low", "msg_in_high", "1/s"), ""),
+                ("counted", number(row["msg_measured"], "1/s") if row["msg_measured"] is not None else None, ""),
+            ] if load is not None and row is not None else []),
+        ]  # fmt: skip
 
 
 def _replication(row: Row) -> list[Fact]:
@@ -135,12 +138,4 @@ def _load(leader: Row) -> list[Fact]:
         ("in", between(leader, "nw_in_kbs", "nw_in_low_kbs", "nw_in_high_kbs", "KB/s"), ""),
         ("out", between(leader, "nw_out_kbs", "nw_out_low_kbs", "nw_out_high_kbs", "KB/s"), ""),
         ("disk", number(leader["disk_mb"], "MB"), ""),
-    ]
-
-
-def _messages(row: Row) -> list[Fact]:
-    """Return the messages into a partition, as modelled and as counted."""
-    return [
-        ("messages in", between(row, "msg_in", "msg_in_low", "msg_in_high", "1/s"), ""),
-        ("counted", number(row["msg_measured"], "1/s") if row["msg_measured"] is not None else None, ""),
     ]

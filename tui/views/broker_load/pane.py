@@ -364,8 +364,8 @@ class Pane(ViewPane):
         await self._ask_plan("drain", word if word.isdecimal() else "", "ids of brokers to drain, separated by commas")
 
     async def _ask_plan(self, kind: str, value: str, hint: str) -> None:
-        def done(text: str | None) -> None:
-            if text and text.strip():
+        def done(text: str) -> None:
+            if text.strip():
                 self.root.choose(PLAN)
                 self.focus_content()  # it was in the section before
                 self.change(plan=f"{kind}:{text.strip()}", plan_max_steps=0)
@@ -388,8 +388,8 @@ class Pane(ViewPane):
             self.notify("the plan is not ready yet" if asked else "there is no plan yet: P makes one", timeout=3)
             return
 
-        def done(folder: str | None) -> None:
-            if folder and folder.strip():
+        def done(folder: str) -> None:
+            if folder.strip():
                 self.notify(
                     *plan.write(result, self.parameters.plan_throttle_mbs, folder.strip()), markup=False, timeout=8
                 )

@@ -222,7 +222,9 @@ class Pane(ViewPane):
     def action_drop(self) -> None:
         """Drop the open class in the what-if, or restore it."""
         if isinstance(self.top, ClassLevel):
-            self.top.toggle_drop()
+            self.top.drop = not self.top.drop
+            self.top.choose(WHAT_IF)
+            self.top.draw()
         else:
             self.notify("open a class first (i)", timeout=3)
 
@@ -349,10 +351,4 @@ class ClassLevel(Level):
     @on(NumberControl.Changed)
     def _slid(self, event: NumberControl.Changed) -> None:
         self.faster, self.drop = float(event.value), False
-        self.draw()
-
-    def toggle_drop(self) -> None:
-        """Drop the class in the what-if, or restore it."""
-        self.drop = not self.drop
-        self.choose(WHAT_IF)
         self.draw()

@@ -137,7 +137,7 @@ class ShardMap(Canvas):
 
     @on(events.Resize)
     def _fit(self) -> None:
-        """Take the height that the shards need and the screen spares; set it only if it changes: that is a new layout."""
+        """Take the height that the shards need and the screen spares; another one is a new layout."""
         if self.shown is None or not self.is_attached or self.screen.has_class("-tiny"):
             return
         width = self.size.width or self.app.size.width - 2
@@ -146,8 +146,7 @@ class ShardMap(Canvas):
             height = len(arranged(total, width, self._spare())) + 1
         else:
             height = max(min(len({node.zone for node in self.shown.nodes}), self._spare() + 1), 1)
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height
+        self.styles.height = height
 
     def _spare(self) -> int:
         """Lines of shards that the screen can spare."""

@@ -241,9 +241,8 @@ class Pane(ViewPane):
         if self.parameters is None or not self.levels:
             return
 
-        def done(text: str | None) -> None:
-            if text is not None:
-                self._explain(text.strip() or None)
+        def done(text: str) -> None:
+            self._explain(text.strip() or None)
 
         hint = scenario.KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
         current = self.root.holder.current if self.root.holder is not None else None

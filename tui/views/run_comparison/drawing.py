@@ -89,7 +89,13 @@ RUN_CELLS: Mapping[str, Renderer] = {"influence": INFLUENCE, "outliers": share("
 
 def naming(tests: Iterable[str]) -> dict[str, Renderer]:
     """Return the renderers of cells that name a metric; ``tests``: names of all tests."""
-    shorts = short_ends(tests)
+    # The shortest end of each name, in pieces between _, that no other name ends with: simple_load for
+    # APIResponsivenessPrometheus_simple_load where there is a load as well.
+    ends = {name: ["_".join(name.split("_")[at:]) for at in range(name.count("_"), -1, -1)] for name in set(tests)}
+    holders = Counter(end for each in ends.values() for end in each)
+    shorts = {
+        name: next((end for end in each if holders[end] == 1 and end.strip("_")), name) for name, each in ends.items()
+    }
 
     def test(cell: Cell) -> Sequence[Fragment]:
         """Draw the shortest end of a test's name that differs from the others."""
@@ -97,18 +103,6 @@ def naming(tests: Iterable[str]) -> dict[str, Renderer]:
         return [(cut_left(shorts.get(text, text), cell.width, cell.glyphs.ellipsis), "")]
 
     return {"bucket": bucket_cell, "test": test}
-
-
-def short_ends(names: Iterable[str]) -> dict[str, str]:
-    """Return the shortest end of each name, in pieces between ``_``, that no other name ends with.
-
-    ``simple_load`` for ``APIResponsivenessPrometheus_simple_load`` where there is a ``load`` as well.
-    """
-    ends = {name: ["_".join(name.split("_")[at:]) for at in range(name.count("_"), -1, -1)] for name in set(names)}
-    holders = Counter(end for each in ends.values() for end in each)
-    return {
-        name: next((end for end in each if holders[end] == 1 and end.strip("_")), name) for name, each in ends.items()
-    }
 
 
 def named(frame: pl.DataFrame) -> pl.DataFrame:

@@ -262,10 +262,10 @@ def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
         more = "The log has more: type : log. The other tabs are not concerned."
         lines = [(f"{pane.entry.title} cannot be computed: {pane.error}", "severe"), (more, "dim")]
     lines += [("", ""), (f"This tab reads {pane.entry.reads}.", "")]
-    status = pane.host.live_status
+    status = pane.host.client.status
     missing = [str(Path(root.path)) for root in (status.roots if status is not None else ()) if root.mode == "missing"]
     lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
-    there = ", ".join(root for root in pane.host.watched if root not in missing)
+    there = ", ".join(root for root in map(str, pane.host.client.roots) if root not in missing)
     others = [(title, files) for title, files in pane.host.file_counts() if files and title != pane.entry.title]
     if others and not progress:
         found = ", ".join(f"{title} ({files:,})" for title, files in others)

@@ -338,13 +338,12 @@ class DetailPanel(Frame):
             return
         wide, room = beside(window.columns, width, window.needs)
         self.set_class(not wide, "-over")
-        if self.styles.width is None or self.styles.width.cells != (wide or width):
-            self.styles.width = wide or width
+        self.styles.width = wide or width
         room = 0 if self.has_class("-closed") else room
         for table in tables:
             if table.room != room:
                 table.room = room
-                table.redraw()
+                table.repaint()
 
 
 class Charts(Container, can_focus=True):
@@ -404,9 +403,7 @@ class Fit(Frame):
         if self.below.display == alone:
             self.below.display = not alone
         kept = min(int(height * self.share), sum(map(_lines, self.below.query(LiveTable))))
-        lines = height if alone else min(wanted, room, height - kept)
-        if self.table.styles.height is None or self.table.styles.height.cells != lines:
-            self.table.styles.height = lines
+        self.table.styles.height = height if alone else min(wanted, room, height - kept)
 
 
 def _lines(table: LiveTable) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core.units import finite
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_axis, place, span_of
-from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join, split_at
+from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def change_bar(before: str, after: str, limit: str, mean: float | None = None) -
         if capacity is not None:
             style = "critical" if second > capacity else "mark"
             marks[min(round(capacity / top * steps), steps - 1)] = (cell.glyphs.vertical, style)
-        return join(marks.get(x, each) for x, each in enumerate(split_at(line))) if marks else line
+        cells_of = ((character, style) for text, style in line for character in text)
+        return join(marks.get(x, each) for x, each in enumerate(cells_of)) if marks else line
 
     return render
 

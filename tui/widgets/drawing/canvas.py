@@ -1,10 +1,10 @@
-"""Base of all drawing widgets: lines of fragments in, and only the cells that changed go to the terminal."""
+"""Base of all drawing widgets: lines of fragments in, strips for Textual out. Only cells that changed are sent to the terminal
+(``tui.textual_internals.Wire``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.color import Color, blend_rgb
@@ -13,13 +13,13 @@ from rich.style import Style
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
 from tui.textual_internals import LazyComponents, NeverScrolls, set_virtual_size
-from tui.widgets.drawing.fragments import STYLES, Line, cells, changed_spans, fit_line
+from tui.widgets.drawing.fragments import STYLES, Line, cells, fit_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -100,12 +100,12 @@ class Painter(LazyComponents):
     shown: Any = None
 
     def show(self, value: Any) -> None:
-        """Show another value; only differing cells are sent."""
+        """Show another value."""
         self.shown = value
         self.repaint()
 
     def repaint(self) -> None:
-        """Draw what is shown again and send what changed."""
+        """Draw what is shown again."""
 
     @property
     def glyphs(self) -> Glyphs:
@@ -136,12 +136,6 @@ class Painter(LazyComponents):
             x += cells(text)
         return Strip(segments, width)
 
-    def refresh_changed(self, lines: Iterable[tuple[int, Line, Line]]) -> None:
-        """Draw the spans again in which lines differ; ``lines``: y on screen, before, after."""
-        regions = [Region(x, y, size, 1) for y, old, new in lines for x, size in changed_spans(old, new)]
-        if regions:
-            self.refresh(*regions)
-
     def spell(self, text: str) -> str:
         """Return ``text`` in characters that the terminal can show, as many cells."""
         return text.replace(" → ", " ->").translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
@@ -150,8 +144,7 @@ class Painter(LazyComponents):
 class Canvas(Painter, NeverScrolls):
     """A widget that paints all of its lines itself.
 
-    Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed: the new lines
-    are compared with those on screen and only differing spans are sent.
+    Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed.
     """
 
     DEFAULT_CSS = "Canvas { height: 1; }" + CSS_BY_COMPONENT.format(name="Canvas")
@@ -163,37 +156,18 @@ class Canvas(Painter, NeverScrolls):
         """Return the lines to show; what does not fit is cut."""
         raise NotImplementedError
 
-    def _fresh(self) -> list[Line]:
-        """Return the lines to show, each of exactly the widget's width."""
-        width, height = self.size
-        lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)[:height]]
-        return lines + [[(" " * width, "")]] * (height - len(lines)) if width else []
-
     def repaint(self) -> None:
-        """Paint again and send what changed."""
-        if not self.is_attached or not self.size.width:
-            self._painted = (-1, -1)
-            if self.is_attached:
-                self.refresh()  # hidden: Textual would show its cached lines when the widget comes back in its old size
-            return
-        if self._painted != tuple(self.size):
-            self._painted = (-1, -1)
-            self.refresh()
-            return
-        old, self._lines = self._lines, self._fresh()
-        self.refresh_changed(zip(range(len(old)), old, self._lines, strict=False))
-
-    def redraw(self) -> None:
-        """Draw everything again: the glyphs changed. A theme needs no new lines, they hold style names."""
+        """Paint again when Textual asks for the lines."""
         self._painted = (-1, -1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Return line ``y`` of the widget for Textual."""
-        if self._painted != tuple(self.size):
-            self._lines = self._fresh()
-            self._painted = (self.size.width, self.size.height)
-        return self.strip(self._lines[y] if y < len(self._lines) else [], self.size.width)
+        width, height = self.size
+        if self._painted != (width, height):
+            self._painted = (width, height)
+            self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)]
+        return self.strip(self._lines[y] if y < len(self._lines) else [], width)
 
 
 class ScrollCanvas(ScrollView, Painter):
@@ -218,28 +192,14 @@ class ScrollCanvas(ScrollView, Painter):
         raise NotImplementedError
 
     def repaint(self) -> None:
-        """Ask for the content again and send what changed of the visible part."""
+        """Ask for the content again and draw the visible part."""
         width = self.scrollable_content_region.width if self.is_attached else 0
         if width <= 0:
             self._width = -1  # hidden or not laid out yet: that, or the first drawing, comes later
             return
-        old, same = self.drawn, width == self._width
         self._width, self._height = width, self.size.height
         self.drawn = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
         set_virtual_size(self, Size(width, len(self.drawn)))
-        longest = max(len(old), len(self.drawn))
-        if not same or (len(old) != len(self.drawn) and longest > self.size.height):
-            self.refresh()  # even if the lines are equal: Textual may have kept some from before the widget was hidden
-            return
-        top = self.scroll_offset.y
-        pairs = zip_longest(old, self.drawn, fillvalue=[(" " * width, "")])
-        visible = islice(enumerate(pairs), top, top + self.size.height)
-        self.refresh_changed((y - top, before, after) for y, (before, after) in visible)
-
-    def redraw(self) -> None:
-        """Draw everything again: the glyphs changed."""
-        self._width = -1
-        self.repaint()
         self.refresh()
 
     @on(events.Resize)

@@ -37,24 +37,20 @@ def cells(text: str) -> int:
 
 def cut(text: str, width: int, ellipsis: str = "…") -> str:
     """Cut ``text`` to at most ``width`` cells, ending in ``ellipsis`` if something was cut. Text must be harmless."""
-    if width <= 0:
-        return ""
     if cells(text) <= width:
         return text
     if width <= len(ellipsis):
-        return ellipsis[:width]
+        return ellipsis[: max(width, 0)]
     # A wide character may not fit the last cell: set_cell_size pads it then with a space.
     return set_cell_size(text[: width * 8], width - len(ellipsis)) + ellipsis
 
 
 def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
     """Cut ``text`` at its beginning to at most ``width`` cells. Text must be harmless."""
-    if width <= 0:
-        return ""
     if cells(text) <= width:
         return text
     if width <= len(ellipsis):
-        return ellipsis[:width]
+        return ellipsis[: max(width, 0)]
     tail = text[-(width - len(ellipsis)) :]
     while cells(tail) > width - len(ellipsis):
         tail = tail[1:]
@@ -121,37 +117,9 @@ def plain(line: Iterable[Fragment]) -> str:
     return "".join(text for text, _ in line)
 
 
-def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
-    """Return (character, style) for each character of a line."""
-    return [(character, style) for text, style in line for character in text]
-
-
 def single_cells(text: str) -> bool:
     """Return whether each character takes one cell: a wide and a combining one together have the right length too."""
     return text.isascii() or all(cell_len(character) == 1 for character in text)
-
-
-def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
-    """Return the spans of cells (x, width) that differ between two lines of equal width.
-
-    Spans nearer than ``gap`` cells are joined: a span costs about as much as that many characters on the wire. Lines
-    with characters that are not one cell wide differ as a whole, from the first difference on.
-    """
-    if old == new:
-        return []
-    a, b = split_at(old), split_at(new)
-    width = width_of(new)
-    if len(a) != len(b) or len(b) != width or not all(single_cells(text) for text, _ in (*old, *new)):
-        return [(0, max(width, width_of(old)))]
-    spans: list[tuple[int, int]] = []
-    for x, (left, right) in enumerate(zip(a, b, strict=True)):
-        if left == right:
-            continue
-        if spans and x - (spans[-1][0] + spans[-1][1]) < gap:
-            spans[-1] = (spans[-1][0], x + 1 - spans[-1][0])
-        else:
-            spans.append((x, 1))
-    return spans
 
 
 def wrap(text: str, width: int) -> list[str]:

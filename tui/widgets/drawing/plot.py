@@ -157,19 +157,14 @@ def draw_series(raster: Raster, series: Series, x_span: Range, y_span: Range) ->
     for column in _columns(series, x_span, raster.columns):
         if column is not None:
             if series.points:
-                _draw_points(raster, series, column, y_span)
+                if series.shape:
+                    row = raster.height - 1 - place(column.first, y_span, raster.rows) // raster.fine_y
+                    raster.put(column.column // raster.fine_x, row, series.shape, series.style)
+                for value in (column.low, column.high):
+                    raster.dot(column.column, place(value, y_span, raster.rows), series.style)
             else:
                 _draw_line(raster, series, before, column, y_span)
         before = column
-
-
-def _draw_points(raster: Raster, series: Series, values: _Column, y_span: Range) -> None:
-    """Draw the extremes of a column as dots, and its first value in the shape of the series."""
-    if series.shape:
-        row = raster.height - 1 - place(values.first, y_span, raster.rows) // raster.fine_y
-        raster.put(values.column // raster.fine_x, row, series.shape, series.style)
-    for value in (values.low, values.high):
-        raster.dot(values.column, place(value, y_span, raster.rows), series.style)
 
 
 def _draw_line(raster: Raster, series: Series, before: _Column | None, values: _Column, y_span: Range) -> None:
@@ -253,8 +248,14 @@ def plot(
     if width <= 0 or height <= 0:
         return []
     head = _legend(series, width, glyphs) if height >= 5 else []
-    x_span = _x_span(series) if x_span is None else x_span
-    y_span = _y_span(series, rules, y_kind, zero) if y_span is None else y_span
+    if x_span is None:
+        x_span = span_of([value for each in series for value in map(finite, each.x) if value is not None])
+        if x_span is not None and x_span[1] <= x_span[0]:
+            x_span = (x_span[0] - 0.5, x_span[0] + 0.5)
+    if y_span is None:
+        values = [value for each in series for value in map(finite, each.y) if value is not None]
+        span = span_of([*values, *(rule.at for rule in rules)])
+        y_span = None if span is None else round_range(span[0], span[1], y_kind, zero)
     if x_span is None or y_span is None:
         empty = [fit_line([("no data", "dim")], width, glyphs.ellipsis)]
         return [*head, *empty, *([fit_line([], width, glyphs.ellipsis)] * (height - len(head) - 1))][:height]
@@ -270,7 +271,10 @@ def plot(
     _draw_marks(raster, marks, rules, x_span, y_span)
     for each in series:
         draw_series(raster, each, x_span, y_span)
-    _write_labels(raster, marks, x_span)
+    for number, mark in enumerate(marks):
+        if mark.label and x_span[0] <= mark.at <= x_span[1]:
+            column = place(mark.at, x_span, raster.width) + 1
+            raster.write(column, min(number, raster.height - 1), mark.label, mark.style)
     labels = {rows - 1 - place(value, y_span, rows): text for value, text in zip(y_ticks, y_texts, strict=True)}
     out = head + _with_left_axis(raster.lines(), labels, left, width, glyphs)
     if axis:
@@ -288,19 +292,6 @@ def _legend(series: Sequence[Series], width: int, glyphs: Glyphs) -> list[Line]:
     return [fit_line(line, width, glyphs.ellipsis)] if line else []
 
 
-def _x_span(series: Sequence[Series]) -> Range | None:
-    """Return the range of all x values, never empty; None without any."""
-    span = span_of([value for each in series for value in map(finite, each.x) if value is not None])
-    return (span[0] - 0.5, span[0] + 0.5) if span is not None and span[1] <= span[0] else span
-
-
-def _y_span(series: Sequence[Series], rules: Sequence[Mark], kind: Kind, zero: bool) -> Range | None:
-    """Return a round range around all y values and ``rules``; None without any."""
-    values = [value for each in series for value in map(finite, each.y) if value is not None]
-    span = span_of([*values, *(rule.at for rule in rules)])
-    return None if span is None else round_range(span[0], span[1], kind, zero)
-
-
 def _draw_marks(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_span: Range, y_span: Range) -> None:
     """Draw ``rules`` as dotted horizontal and ``marks`` as vertical lines."""
     for rule in rules:
@@ -313,14 +304,6 @@ def _draw_marks(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_
             x = place(mark.at, x_span, raster.columns)
             for y in range(raster.rows):
                 raster.dot(x, y, mark.style)
-
-
-def _write_labels(raster: Raster, marks: Sequence[Mark], x_span: Range) -> None:
-    """Write the labels of ``marks`` right of them, each a line lower."""
-    for number, mark in enumerate(marks):
-        if mark.label and x_span[0] <= mark.at <= x_span[1]:
-            column = place(mark.at, x_span, raster.width) + 1
-            raster.write(column, min(number, raster.height - 1), mark.label, mark.style)
 
 
 def _with_left_axis(
@@ -370,7 +353,8 @@ def histogram(
     left = cells(label) + 1 if width - cells(label) - 1 >= 8 else 0
     inner = width - left
     span = (bounds[0], bounds[-1])
-    columns = _bucket_columns(bounds, inner, len(values))
+    middles = (span[0] + (span[1] - span[0]) * (column + 0.5) / inner for column in range(inner))
+    columns = [min(sum(1 for edge in bounds[1:-1] if edge <= at), len(values) - 1) for at in middles]
     grid = _bars_upright([values[index] / top * rows for index in columns], rows, glyphs)
     if second:
         for x, index in enumerate(columns):
@@ -382,13 +366,6 @@ def histogram(
     if axis:
         out += bottom_axis(span, kind, _corner(left, glyphs), inner, glyphs, 11)
     return out[:height]
-
-
-def _bucket_columns(edges: Sequence[float], width: int, buckets: int) -> list[int]:
-    """Return for each of ``width`` columns the bucket between ``edges`` that its middle lies in."""
-    low, high = edges[0], edges[-1]
-    middles = (low + (high - low) * (column + 0.5) / width for column in range(width))
-    return [min(sum(1 for edge in edges[1:-1] if edge <= at), buckets - 1) for at in middles]
 
 
 def _bars_upright(levels: Sequence[float], rows: int, glyphs: Glyphs) -> list[Line]:

@@ -186,9 +186,17 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
     if dtype.is_nested() and not _is_list_of_texts(dtype):
         raise FilterError(f"{column.name} cannot be compared")
     if term.value == "":
-        return _emptiness(column, dtype, term.op)
+        if term.op not in ("=", "~", "!=", "!~"):
+            raise FilterError(f"{column.name}{term.op} wants a value")
+        empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
+        return ~empty if term.op.startswith("!") else empty
     if term.op in ("~", "!~"):
-        return _pattern(column, dtype, term)
+        try:
+            pl.Series([""]).str.contains(f"(?i){term.value}")
+        except pl.exceptions.ComputeError:
+            raise FilterError(f"{term.value!r} is not a regular expression") from None
+        matches = _text(column, dtype).str.contains(f"(?i){term.value}")
+        return ~matches.fill_null(False) if term.op == "!~" else matches
     if _is_list_of_texts(dtype) and term.op in ("=", "!="):
         texts = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
         found = texts.list.contains(term.value.lower()).fill_null(False)
@@ -198,24 +206,6 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
         equal: pl.Expr = left == right
         return ~equal.fill_null(False)
     return COMPARISONS[term.op](left, right)
-
-
-def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
-    """Return the condition of ``column=`` or ``column!=`` without a value: empty, or not. Raises FilterError."""
-    if op not in ("=", "~", "!=", "!~"):
-        raise FilterError(f"{column.name}{op} wants a value")
-    empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
-    return ~empty if op.startswith("!") else empty
-
-
-def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
-    """Return the condition that a column matches a regular expression, or does not. Raises FilterError."""
-    try:
-        pl.Series([""]).str.contains(f"(?i){term.value}")
-    except pl.exceptions.ComputeError:
-        raise FilterError(f"{term.value!r} is not a regular expression") from None
-    matches = _text(column, dtype).str.contains(f"(?i){term.value}")
-    return ~matches.fill_null(False) if term.op == "!~" else matches
 
 
 def _operands(column: Column, values: pl.Series, value: str) -> tuple[pl.Expr, Any]:

@@ -97,7 +97,6 @@ class Grid(ScrollView, Painter):
         self._frame: pl.DataFrame | None = None
         self._layout = Layout((), 0)
         self._header: Line = []
-        self._named = ""
         self._cache: dict[int, Line] = {}
         self._width = -1
 
@@ -158,54 +157,34 @@ class Grid(ScrollView, Painter):
             self._take(event.window, late=True)
 
     def _take(self, window: Window, *, late: bool = False) -> None:
-        """Show a window: keep the cursor on its row, send only what changed.
+        """Show a window: keep the cursor on its row.
 
         ``late``: ``show`` has returned long ago, so post that the row under the cursor may have other values.
         """
         old, self.window, self._building_since = self.window, window, 0.0
+        self._cache.clear()
         if not self.is_attached or not self.size.height:
             # Not laid out or hidden: drawn later. The cursor is placed now, so that panes can ask for its row.
             self.cursor = (window.locate(self.cursor_key, self.cursor) if self.placed else 0) or 0
             self.cursor_key = window.key(self.cursor)
-            self._cache.clear()
             self._width = -1
             self.post_message(self.Highlighted(self, self.cursor_key))
             return
-        before_layout, before_header, before_cursor = self._layout, self._header, self.cursor
         self._arrange()
         position = window.locate(self.cursor_key, self.cursor) if self.placed else 0
         if position is None:
             position = max(min(self.cursor, window.height - 1), 0)
-        moved, key = position - before_cursor, window.key(position)
-        changed_key = key != self.cursor_key
+        moved, key = position - self.cursor, window.key(position)
+        changed = key != self.cursor_key or old is None or late
         self.cursor, self.cursor_key = position, key
-        whole = old is None or before_layout != self._layout
-        if old is None or old.height != window.height:
-            whole = self._resize() or whole
+        self._resize()
         top = self.scroll_offset.y
         if moved and old is not None and not top <= position < top + self._page:
             # The row under the cursor moved: scroll with it, so that it stays where the eye is.
             self.scroll_to(y=max(min(top + moved, self.max_scroll_y), 0), animate=False)
-        if whole:
-            self._cache.clear()
-            self.refresh()
-        else:
-            self._refresh_changed(before_header)
-            for row in {before_cursor, position} if moved else ():
-                self._refresh_row(row)
-        if changed_key or old is None or late:
+        self.refresh()
+        if changed:
             self.post_message(self.Highlighted(self, key))
-
-    def _refresh_changed(self, before_header: Line) -> None:
-        """Refresh the spans in which the lines on screen differ from the new ones."""
-        old = self._cache
-        self._cache = {}
-        top = self.scroll_offset.y
-        assert self.window is not None
-        # Below the last row nothing changes; without rows the first line says why.
-        rows = range(top, min(top + self._page, max(self.window.height, 1)))
-        lines = [(row - top + 1, old.get(row, []), self._line(row)) for row in rows]
-        self.refresh_changed([(0, before_header, self._header), *lines])
 
     # -- geometry -----------------------------------------------------------------------------------------------
 
@@ -233,15 +212,13 @@ class Grid(ScrollView, Painter):
         """Return the header line, the chosen column marked while the table has the focus; name the table above it."""
         named = f"{windows.heading(window, self.glyphs)}{'' if self.has_focus else '  Tab'}"
         named = self.spell(cut(named, self._width - 4, self.glyphs.ellipsis))
-        if named != self._named:
-            self._named = named
-            self.border_title = Content(named)
+        self.border_title = Content(named)
         return windows.header(window, self._layout, self._width, self.glyphs, self.current if self.has_focus else "")
 
-    def _resize(self) -> bool:
-        """Tell Textual how many lines there are; return whether the size changed."""
+    def _resize(self) -> None:
+        """Tell Textual how many lines there are."""
         height = (self.window.height if self.window is not None else 0) + 1
-        return set_virtual_size(self, Size(max(self._width, 1), height))
+        set_virtual_size(self, Size(max(self._width, 1), height))
 
     @on(events.Resize)
     @on(events.Show)
@@ -253,18 +230,17 @@ class Grid(ScrollView, Painter):
         self._resize()
         self._into_view()
 
-    def redraw(self) -> None:
+    def repaint(self) -> None:
         """Draw everything again: width, glyphs or columns changed."""
         self._width = -1
         self._fit_again()
         self.refresh()
 
     def _redo_header(self) -> None:
-        """Refresh the spans in which the header differs."""
-        if self.window is None:
-            return
-        before, self._header = self._header, self._titles(self.window)
-        self.refresh_changed([(0, before, self._header)])
+        """Draw the header again."""
+        if self.window is not None:
+            self._header = self._titles(self.window)
+            self.refresh(Region(0, 0, max(self._width, 1), 1))
 
     def _refresh_row(self, row: int) -> None:
         y = row - self.scroll_offset.y
@@ -287,8 +263,11 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            shown = windows.without_rows(window, self.empty) if window is not None else ""
-            why = "computing" + self.glyphs.ellipsis if self.waiting else shown
+            why = self.empty if window is not None else ""
+            if self.waiting:
+                why = "computing" + self.glyphs.ellipsis
+            elif window is not None and window.choice.filter and window.frame.height:
+                why = f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
             return fit_line([(why, "dim")] if row == 0 else [], self._width)
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
         made = windows.lines(window, row, stop, self._layout, self._width, self.glyphs)

@@ -110,11 +110,11 @@ class LiveTable(Grid, can_focus=True):
         if index >= len(names):
             if self._layout.hidden > self._offset:
                 self._offset += 1
-                self.redraw()
+                self.repaint()
                 self.current = self.visible_columns()[-1].name
         elif self._offset and index < 2 and step < 0:
             self._offset -= 1
-            self.redraw()
+            self.repaint()
             self.current = self.visible_columns()[min(1, len(self.visible_columns()) - 1)].name
         else:
             self.current = names[max(index, 0)]
@@ -194,7 +194,7 @@ class LiveTable(Grid, can_focus=True):
     async def action_find(self) -> None:
         """Ask for what to find and go to it."""
 
-        def find(text: str | None) -> None:
+        def find(text: str) -> None:
             try:
                 if text and not self.find(text):
                     self.notify(f"nothing matches {text!r}", markup=False)
@@ -250,13 +250,15 @@ def first_descending(spec: Table | None, name: str) -> bool:
 
 async def _ask_filter(table: LiveTable) -> None:
     """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
-    before = table.choice.filter
 
-    def done(text: str | None) -> None:
-        table.choose(remember=False, filter=before if text is None else text)
+    def changed(text: str) -> None:
+        table.choose(remember=False, filter=text)
+
+    def done(text: str) -> None:
+        changed(text)
         table.post_message(table.Chosen(table))
         if table.window is not None and table.window.error:
             table.notify(table.window.error, severity="warning", markup=False)
 
     hint = "words, cpu>50, state=RUNNING, name~^etl, !not"
-    await ask(table, "/", before, hint, changed=lambda text: table.choose(remember=False, filter=text), done=done)
+    await ask(table, "/", table.choice.filter, hint, changed=changed, done=done)

@@ -393,13 +393,6 @@ def heading(window: Window, glyphs: Glyphs) -> str:
     return f"{title[:1].upper()}{title[1:]} {count}{by}"
 
 
-def without_rows(window: Window, text: str) -> str:
-    """Return why there are no rows: ``text``, or that the filter leaves none."""
-    if window.choice.filter and window.frame.height:
-        return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
-    return text
-
-
 def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:
     """Return the place of the cursor and the choices in force in one line. ``hidden``: columns that do not fit."""
     of_all = f" of {window.frame.height:,}" if window.height != window.frame.height else ""
