@@ -140,34 +140,20 @@ class Session:
         ``patience_s``: seconds to wait in the end for files that another process reads; those that take longer
         come with a later look. A ``final`` scan waits for all.
         """
-        names = self._look(None, final=final, progress=progress, patience_s=patience_s)
+        names = self.look(None, final=final, progress=progress, patience_s=patience_s)
         missed = {file.path for file in self._catalogue.files.values() if file.stat is None and not file.problems}
-        return names | self._look(missed, final=True) if final and missed else names  # replaced before their turn came
-
-    def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
-        """Look at some paths (None: everything) and at the files that are due. Returns as ``scan``.
-
-        A look at everything ends early when ``interrupted`` returns True, and then was not ``complete``.
-        """
-        return self._look(hints, interrupted=interrupted)
+        return names | self.look(missed, final=True) if final and missed else names  # replaced before their turn came
 
     @property
     def complete(self) -> bool:
         """Whether the last look at everything was not interrupted."""
         return self._scanner.complete
 
-    def idle(self) -> bool:
-        """Do a piece of upkeep while nothing changes. Returns whether there was any."""
-        if self._lock.acquire(blocking=False):
-            try:
-                return any(store.tidy() for store in self._registry.stores.values())
-            finally:
-                self._lock.release()
-        return False
-
     def due(self) -> float | None:
         """Return the monotonic time at which some file must be looked at again, None if none waits."""
-        return self._visits.next_due()
+        if self._visits.guard.ready:
+            return 0.0
+        return min((file.due for file in tuple(self._visits.waiting) if file.due is not None), default=None)
 
     def cost_s(self) -> float:
         """Return the seconds that the last full comparison with the disk took, reading aside."""
@@ -184,7 +170,7 @@ class Session:
         """
         self._watcher.run(changed, stop)
 
-    def _look(
+    def look(
         self,
         hints: set[str] | None,
         *,
@@ -193,6 +179,10 @@ class Session:
         interrupted: Callable[[], bool] | None = None,
         patience_s: float = 0.0,
     ) -> frozenset[str]:
+        """Look at some paths (None: everything) and at the files that are due. Arguments and result as of ``scan``.
+
+        A look at everything ends early when ``interrupted`` returns True, and then was not ``complete``.
+        """
         with self._lock:
             if self._visits.closed:
                 return frozenset()
@@ -346,31 +336,28 @@ class Session:
         """What the live path is doing, for a status line. Never waits: during a long scan it is the last one known."""
         if self._lock.acquire(blocking=False):
             try:
-                self._status = self._describe()
+                old = self._status
+                if not self._counted:
+                    recognised = {name: len(index) for name, index in self._registry.indexes.items()}
+                    old = dataclasses.replace(
+                        self._stats.status(self._scanner),
+                        recognised=MappingProxyType(recognised),
+                        bytes_read=self._follower.bytes_read,
+                        scans=old.scans,
+                        last_scan_ms=old.last_scan_ms,
+                        last_scan_took_ms=old.last_scan_took_ms,
+                    )
+                    self._counted = True
+                self._status = dataclasses.replace(
+                    old,
+                    roots=self._watcher.modes(),
+                    cached=self._cache.restored if self._cache is not None else 0,
+                    pending=len(self._visits.waiting),
+                    reading=len(self._visits.guard),
+                )
             finally:
                 self._lock.release()
         return self._status
-
-    def _describe(self) -> Status:
-        old = self._status
-        if not self._counted:
-            recognised = {name: len(index) for name, index in self._registry.indexes.items()}
-            old = dataclasses.replace(
-                self._stats.status(self._scanner),
-                recognised=MappingProxyType(recognised),
-                bytes_read=self._follower.bytes_read,
-                scans=old.scans,
-                last_scan_ms=old.last_scan_ms,
-                last_scan_took_ms=old.last_scan_took_ms,
-            )
-            self._counted = True
-        return dataclasses.replace(
-            old,
-            roots=self._watcher.modes(),
-            cached=self._cache.restored if self._cache is not None else 0,
-            pending=len(self._visits.waiting),
-            reading=len(self._visits.guard),
-        )
 
     def close(self, timeout: float | None = None) -> None:
         """End background work; a scan under way ends at its next file. The snapshots stay usable.

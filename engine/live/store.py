@@ -76,8 +76,6 @@ class RowFiles:
 
 MERGE_ROWS = 50_000
 """Most rows of a merged chunk (or a 32nd of the table): a merge copies, which nobody must notice."""
-LOOSE_CHUNKS = 16
-"""Number of chunks that are never merged: a growing file adds a small one each time."""
 MERGE_CHUNKS = 64
 """Chunks above which they are merged: more slow queries down."""
 
@@ -351,12 +349,8 @@ class Store:
         if chunk.height == 0:
             return
         chunks.append(chunk)
-        if len(chunks) > MERGE_CHUNKS and not _merge_last(chunks):
-            chunks[:] = _packed(chunks, _limit(chunks))
-
-    def tidy(self) -> bool:
-        """Merge the last small chunks of a table that has many. Returns whether there was one; the rows stay the same."""
-        return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
+        if len(chunks) > MERGE_CHUNKS:
+            chunks[:] = _packed(chunks)
 
     def chunks(self) -> dict[str, tuple[Chunk, ...]]:
         """Return the chunks of each table, oldest rows first. Their rows are never changed."""
@@ -406,25 +400,9 @@ def _merge(chunks: list[Chunk]) -> Chunk:
     return Chunk(pl.concat(frames, rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
 
 
-def _limit(chunks: list[Chunk]) -> int:
-    return max(MERGE_ROWS, sum(chunk.height for chunk in chunks) // 32)
-
-
-def _merge_last(chunks: list[Chunk]) -> bool:
-    """Merge the last chunks while each is not much larger than those behind it. Returns whether there were several."""
-    limit = _limit(chunks)
-    begin, rows = len(chunks) - 1, chunks[-1].height
-    while begin and chunks[begin - 1].height <= min(2 * rows, limit - rows):
-        begin -= 1
-        rows += chunks[begin].height
-    if begin == len(chunks) - 1:
-        return False
-    chunks[begin:] = [_merge(chunks[begin:])]
-    return True
-
-
-def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
+def _packed(chunks: list[Chunk]) -> list[Chunk]:
     """Neighbours merged up to the largest size of a merge."""
+    limit = max(MERGE_ROWS, sum(chunk.height for chunk in chunks) // 32)
     out: list[Chunk] = []
     run: list[Chunk] = []
     rows = 0
@@ -443,26 +421,23 @@ def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseE
     """One frame of the rows of many files, with the ``file`` column. A file whose rows cannot be taken goes to
     ``failed`` and is left out."""
     try:
-        return _glue(table, pieces)
+        parts = [rows for _, rows in pieces]
+        heights = [height_of(rows) for rows in parts]
+        if all(isinstance(rows, Mapping) for rows in parts):
+            frame = _columns(table, parts, heights)  # one conversion per column instead of one per file
+        else:
+            frame = pl.concat([table.frame(rows) for rows in parts], rechunk=True)
+        if frame.height != sum(heights):
+            raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
+        return frame.hstack(
+            [pl.Series(FILE, np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights))]
+        )
     except (Exception, pl.exceptions.PanicException) as error:
         if len(pieces) == 1:
             failed[pieces[0][0]] = error
             return _with_file(table.empty(), 0)
     half = len(pieces) // 2
     return pl.concat([_frame(table, pieces[:half], failed), _frame(table, pieces[half:], failed)])
-
-
-def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
-    """Make one frame of the rows of many files, piece by piece, with the ``file`` column. Raises ValueError."""
-    parts = [rows for _, rows in pieces]
-    heights = [height_of(rows) for rows in parts]
-    if all(isinstance(rows, Mapping) for rows in parts):
-        frame = _columns(table, parts, heights)  # one conversion per column instead of one per file
-    else:
-        frame = pl.concat([table.frame(rows) for rows in parts], rechunk=True)
-    if frame.height != sum(heights):
-        raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
-    return frame.hstack([pl.Series(FILE, np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights))])
 
 
 def _columns(table: Table, parts: list[Any], heights: list[int]) -> pl.DataFrame:

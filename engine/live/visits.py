@@ -146,12 +146,6 @@ class Visits:
         self.with_problems.discard(file)
         self.guard.forget(file)
 
-    def next_due(self) -> float | None:
-        """Return the monotonic time at which some file must be visited again, None if none waits."""
-        if self.guard.ready:
-            return 0.0
-        return min((file.due for file in tuple(self.waiting) if file.due is not None), default=None)
-
     def due(self, hints: set[str] | None, final: bool) -> list[TrackedFile]:
         """Return the files to be looked at again.
 
@@ -218,7 +212,9 @@ class Visits:
         try:
             stat = self._scanner.stat_of(file.path) if merger is not None else None
             if merger is None or stat is None or not merger.take(file, stat):
-                here = self._follower.visit(file, final=final, force=force, at_most=self._at_most(file))
+                can_pass_on = self.guard.usable and self._elsewhere
+                at_most = (0 if file.suspect else tasks.SMALL) if can_pass_on else None
+                here = self._follower.visit(file, final=final, force=force, at_most=at_most)
         # A bug hit by one file must not stop the others; a panic of Polars is not an Exception.
         except (Exception, pl.exceptions.PanicException) as error:
             self._follower.failed(file, error)
@@ -228,12 +224,6 @@ class Visits:
             else:
                 file.due = file.rests_until
         self._note(file)
-
-    def _at_most(self, file: TrackedFile) -> int | None:
-        """Return the number of bytes of ``file`` that a reader in this process may be given, None for all."""
-        if not (self.guard.usable and self._elsewhere):
-            return None
-        return 0 if file.suspect else tasks.SMALL
 
     def _note(self, file: TrackedFile) -> None:
         """Remember whether ``file`` must be visited again, and whether it has problems."""
@@ -260,7 +250,10 @@ class Visits:
             self._take(answer)
             done.add(answer.file)
             self._note(answer.file)
-            if self._differs(answer):
+            stat = self._scanner.stat_of(answer.file.path)
+            changed = stat is not None and stat[2:] != answer.stat
+            unread = answer.read is None and answer.problem is None
+            if changed or unread or answer.file.path != answer.path or answer.file.head_length < 0:
                 self._visit(answer.file, final, False, None)
         return done
 
@@ -277,10 +270,3 @@ class Visits:
         elif answer.problem is not None:
             self._follower.give_up(file, answer.problem)
             file.suspect, file.rests_until = True, time.monotonic() + REST * answer.took
-
-    def _differs(self, answer: Answer) -> bool:
-        """Whether the file has changed by now, must be recognised again, or was not read because no process could be started."""
-        stat = self._scanner.stat_of(answer.file.path)
-        changed = stat is not None and stat[2:] != answer.stat
-        unread = answer.read is None and answer.problem is None
-        return changed or unread or answer.file.path != answer.path or answer.file.head_length < 0

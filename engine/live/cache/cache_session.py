@@ -198,10 +198,6 @@ class _Folder:
         self.unread = {file.path: file for file in self.manifest.unread}
         self.sums = dict(self.manifest.segments)
 
-    def entries_in(self, segment: str) -> int:
-        """Return the number of entries whose rows are in ``segment``."""
-        return sum(1 for entry in self.manifest.entries if entry.segment == segment)
-
 
 class CacheSession:
     """Restores files of a session from the cache and saves them to it."""
@@ -428,7 +424,11 @@ class CacheSession:
         used: dict[str, int] = {}
         for entry in entries:
             used[entry.segment] = used.get(entry.segment, 0) + 1
-        good = [name for name in used.keys() & folder.sums.keys() if 2 * used[name] >= folder.entries_in(name)]
+        good = [
+            name
+            for name in used.keys() & folder.sums.keys()
+            if 2 * used[name] >= sum(1 for entry in folder.manifest.entries if entry.segment == name)
+        ]
         reused = {name for name in good if self._cache.holds(folder.path, name, folder.sums[name])}
         return reused if len(reused) < SEGMENTS else set()
 

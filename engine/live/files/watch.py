@@ -40,9 +40,7 @@ and wait until the looking thread has had its turn, on a busy machine for millis
 GIVES_WAY_S = 0.5
 """Seconds for which pending changes take priority over a full scan or a file that is due, and their results over a scan."""
 IDLE_AFTER_S = 0.1
-"""Seconds without changes after which upkeep is done (and a full scan, see above),"""
-IDLE_EVERY_S = 0.02
-"""piece by piece, so that a change waits for one of them at most: seconds between two."""
+"""Seconds without changes after which a full scan is done (see above)."""
 
 
 class Looker(Protocol):
@@ -54,9 +52,6 @@ class Looker(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the last look at everything was not interrupted."""
-
-    def idle(self) -> bool:
-        """Do a piece of upkeep while nothing changes. Returns whether there was any."""
 
     def due(self) -> float | None:
         """Return the monotonic time at which some file must be looked at again, None if none waits."""
@@ -126,7 +121,8 @@ class Hints(threading.Thread):
         self._settings = settings
         self._wake = wake
         self._pace = Pace()
-        self._paths: set[str] = set()
+        self.gathered: set[str] = set()
+        """The paths since the watcher took them last (hold the condition)."""
 
     def run(self) -> None:
         """Gather until stopped."""
@@ -148,7 +144,7 @@ class Hints(threading.Thread):
             ):
                 self._pace.hurry()
                 with self._wake:
-                    self._paths.update(path for _, path in batch)
+                    self.gathered.update(path for _, path in batch)
                     self._wake.notify_all()
         except BaseException as error:
             self.denied = isinstance(error, PermissionError)
@@ -158,16 +154,6 @@ class Hints(threading.Thread):
                 self.error = "the watch ended"
         with self._wake:
             self._wake.notify_all()
-
-    @property
-    def pending(self) -> bool:
-        """Whether ``take`` would return anything."""
-        return bool(self._paths)
-
-    def take(self) -> set[str]:
-        """Return the paths gathered since the last call (hold the condition)."""
-        paths, self._paths = self._paths, set()
-        return paths
 
     def halt(self) -> None:
         """Ask the loop to end; it does within two steps."""
@@ -204,7 +190,6 @@ class Watcher:
         """Block until ``stop``. Errors are logged and survived."""
         threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True).start()
         took = full_at = calm_at = 0.0
-        idle_at = float("inf")
         errors = 0
         try:
             while not stop.is_set():
@@ -212,14 +197,10 @@ class Watcher:
                     self._arrange()
                     now = time.monotonic()
                     scan_at = min(max(full_at, calm_at), full_at + GIVES_WAY_S)
-                    hints = self._wait(min(scan_at, idle_at), stop)
+                    hints = self._wait(scan_at, stop)
                     if stop.is_set():
                         return
                     begin = time.monotonic()
-                    if hints is not None and not hints and begin < self._until(scan_at):
-                        more = self._looker.idle()
-                        idle_at = time.monotonic() + IDLE_EVERY_S if more else float("inf")
-                        continue
                     late = begin >= full_at + GIVES_WAY_S
                     full = hints is None or (begin >= scan_at and (late or not hints))
                     names = self._looker.look(None if full else hints, interrupted=None if late else self._hinted)
@@ -233,8 +214,6 @@ class Watcher:
                     if names:
                         changed(names)
                         calm_at = 0.0 if full else time.monotonic() + IDLE_AFTER_S
-                    if names or full:
-                        idle_at = time.monotonic() + IDLE_AFTER_S
                     errors = 0
                     # A file that is rewritten all the time must not keep a whole core busy.
                     if hints and time.monotonic() - now < took:
@@ -262,12 +241,7 @@ class Watcher:
 
     def _hinted(self) -> bool:
         """Whether a change is known that was not looked at."""
-        return any(thread.pending for thread in self._threads)
-
-    def _until(self, clock: float) -> float:
-        """Return ``clock``, or the time at which a file is due if that is earlier."""
-        due = self._looker.due()
-        return clock if due is None else min(clock, due)
+        return any(thread.gathered for thread in self._threads)
 
     def _wait(self, clock: float, stop: threading.Event) -> set[str] | None:
         """Wait for hints and return them; an empty set at ``clock``, None when a watch died: look at everything."""
@@ -277,9 +251,10 @@ class Watcher:
                     return None
                 hints: set[str] = set()
                 for thread in self._threads:
-                    hints |= thread.take()
-                now = time.monotonic()
-                until = self._until(clock)
+                    hints |= thread.gathered
+                    thread.gathered = set()
+                now, due = time.monotonic(), self._looker.due()
+                until = clock if due is None else min(clock, due)
                 if hints or now >= until:
                     return hints
                 self._wake.wait(until - now)

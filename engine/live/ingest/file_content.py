@@ -21,8 +21,6 @@ MAX_RECORD = 256 << 20
 """Bytes without a complete record after which a log is given up."""
 MARK = 1024
 """Bytes at the beginning of a file, and before an offset, that are fingerprinted."""
-EAGER = 256 << 10
-"""Bytes up to which a new file is read in one call."""
 WHOLE = 4 << 20
 """Bytes up to which a file stays in memory while several readers look at it."""
 
@@ -39,19 +37,11 @@ class Content:
     broken or cut.
     """
 
-    def __init__(
-        self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False, open_file: Open = RegularFile
-    ) -> None:
-        whole: bytes | None = None
+    def __init__(self, path: str, *, max_unpacked: int, max_document: int, open_file: Open = RegularFile) -> None:
         self._file = open_file(path)
         self.status = self._file.status
         try:
-            size = self.status.st_size
-            if eager and HEAD < size <= EAGER:
-                whole = self._file.read(size, 0)  # a small file that is new: one call instead of two
-                self.raw_head = whole[:HEAD]
-            else:
-                self.raw_head = self._file.read(HEAD, 0)
+            self.raw_head = self._file.read(HEAD, 0)
         except BaseException:
             self._file.close()
             raise
@@ -61,8 +51,7 @@ class Content:
         self.bytes_read = 0
         self.max_unpacked = max_unpacked
         self._max_document = max_document
-        self._whole = None if self.packing else whole
-        self._counted = False
+        self._whole: bytes | None = None
 
     def __enter__(self) -> Content:
         return self
@@ -100,16 +89,12 @@ class Content:
     def blocks(self, offset: int) -> Iterator[bytes]:
         """Yield the content from ``offset`` on, in pieces. Raises TooBig."""
         if self._whole is not None:
-            if not self._counted:
-                self._counted = True
-                self.bytes_read += len(self._whole)
             if offset < len(self._whole):
                 yield self._whole[offset:] if offset else self._whole
         elif not self.packing:
             if offset == 0 and self.size <= WHOLE:
                 self._whole = self._file.read(self.size, 0)
                 self.bytes_read += len(self._whole)
-                self._counted = True
                 if self._whole:
                     yield self._whole
                 return
@@ -187,14 +172,10 @@ class Content:
                     raise too_big
                 parts.append(block)
             self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
-            self._counted = True
-        elif not self._counted:
-            self._counted = True
-            self.bytes_read += len(self._whole)
         return self._whole
 
-    def prefix(self, length: int) -> tuple[int, int]:
-        """Return the XXH3 of the first ``length`` bytes of content, and their number. Raises TooBig."""
+    def prefix(self, length: int) -> tuple[xxhash.xxh3_64, int]:
+        """Hash the first ``length`` bytes of content. Returns the hasher, and how many there are. Raises TooBig."""
         digest = xxhash.xxh3_64()
         done = 0
         for block in self.blocks(0):
@@ -203,7 +184,7 @@ class Content:
             done += len(part)
             if done >= length:
                 break
-        return digest.intdigest(), done
+        return digest, done
 
     def mark(self, offset: int) -> int:
         """Return the fingerprint of the bytes (at most MARK) before ``offset`` of a file that is not packed."""

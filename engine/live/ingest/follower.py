@@ -182,7 +182,7 @@ class Follower:
             "max_document": self.settings.max_file_mb << 20,
         }
         try:
-            content = Content(file.path, eager=file.stat is None, open_file=self._open, **limits)
+            content = Content(file.path, open_file=self._open, **limits)
         except NotRegular as error:
             self.registry.release_all(file)
             file.reason = str(error)
@@ -247,7 +247,10 @@ class Follower:
             file.seen_stat, file.seen_at = stat, now
         quiet = final or self.quiet_in(file, now) == 0.0
         same = stat == file.stat and file.path == file.read_path
-        rewritten = self._head_changed(file, content)
+        length = file.head_length
+        rewritten = length >= 0 and (
+            len(content.raw_head) < length or fingerprint(content.raw_head[:length]) != file.head_mark
+        )
         file.packing = content.packing = content.packing if content.raw_head else ""
         same_head = same and len(content.raw_head) == file.head_length
         if self.twins.is_copy(file, content):
@@ -319,13 +322,6 @@ class Follower:
                 self.registry.refuse(file, reader, str(error))
             self.registry.note_problems(reader)
         return waiting
-
-    @staticmethod
-    def _head_changed(file: TrackedFile, content: Content) -> bool:
-        length = file.head_length
-        if length < 0:
-            return False
-        return len(content.raw_head) < length or fingerprint(content.raw_head[:length]) != file.head_mark
 
     @staticmethod
     def _mark_head(file: TrackedFile, content: Content) -> None:

@@ -52,7 +52,12 @@ class LogReader:
         reader.stale = carry is None
         reader.rest = bool(carry)
         if carry and quiet and content.damage is None:
-            self._read_rest(file, reader, content, carry)
+            answer = self._registry.call(file, reader, content, carry, _copied(reader.state), True)
+            reader.provisional = True
+            if answer is not None:
+                reading, count = answer
+                self._registry.stores[reader.view].put(reader.id, reading.rows, count, provisional=True)
+                reader.late_problems = file.bounded(tuple(reading.problems))
             changed = True
         self._registry.describe(file, reader, changed=changed, content=content)
         return reader.rest and not reader.provisional
@@ -93,15 +98,6 @@ class LogReader:
             if store.gathered > MOST_GATHERED:
                 self._registry.flush(reader.view)
         return carry
-
-    def _read_rest(self, file: TrackedFile, reader: ReaderState, content: Content, carry: bytes) -> None:
-        """Read a last record without its end: its rows and problems are undone when the file grows."""
-        answer = self._registry.call(file, reader, content, carry, _copied(reader.state), True)
-        reader.provisional = True
-        if answer is not None:
-            reading, count = answer
-            self._registry.stores[reader.view].put(reader.id, reading.rows, count, provisional=True)
-            reader.late_problems = file.bounded(tuple(reading.problems))
 
     @staticmethod
     def _blocks(reader: ReaderState, content: Content, cut: int) -> Iterator[bytes]:
@@ -145,21 +141,15 @@ class LogReader:
             if not content.packing and content.size < reader.consumed:
                 return True
             digest = reader.hasher.intdigest() if reader.hasher is not None else reader.digest
-            return digest is None or content.prefix(reader.consumed) != (digest, reader.consumed)
+            hasher, done = content.prefix(reader.consumed)
+            return digest is None or (hasher.intdigest(), done) != (digest, reader.consumed)
         return content.size < reader.consumed or content.mark(reader.consumed) != reader.mark
 
     @staticmethod
     def _proven(reader: ReaderState, content: Content) -> bool:
         """Hash what an earlier process read of this file, so that hashing can go on. Returns whether it is the same."""
-        hasher = xxhash.xxh3_64()
-        left = reader.consumed
-        for block in content.blocks(0):
-            part = block if len(block) <= left else block[:left]
-            hasher.update(part)
-            left -= len(part)
-            if not left:
-                break
-        if left or hasher.intdigest() != reader.digest:
+        hasher, done = content.prefix(reader.consumed)
+        if done < reader.consumed or hasher.intdigest() != reader.digest:
             return False
         reader.hasher = hasher
         return True
@@ -194,7 +184,11 @@ class DocumentReader:
         """Read the document if it changed. Returns whether it does not parse yet. Raises TooBig."""
         data = content.whole()
         digest = fingerprint(data)
-        if digest == reader.digest and not self._try_again(reader, quiet) and not _moved(file, reader):
+        if (
+            digest == reader.digest
+            and not (reader.failed or (quiet and reader.rest and not reader.tried_final))
+            and not _moved(file, reader)
+        ):
             if reader.info is not None and not reader.rest:
                 reader.stale = False
             self._registry.describe(file, reader, changed=False, content=content)
@@ -224,11 +218,6 @@ class DocumentReader:
         if reader.id == 0 and reader.late_problems:
             self._registry.register(reader)  # without rows, so that its problems are found
         return reader.rest and not quiet
-
-    @staticmethod
-    def _try_again(reader: ReaderState, quiet: bool) -> bool:
-        """Whether the same bytes may give another result now."""
-        return reader.failed or (quiet and reader.rest and not reader.tried_final)
 
     def _keep_last_good(
         self,

@@ -219,9 +219,6 @@ class Registry:
             self.note_problems(reader)
 
 
-log = logging.getLogger(__name__)
-
-
 class Recogniser:
     """Asks the readers of all views; ``strict`` raises their programming errors."""
 

@@ -88,11 +88,8 @@ class Guard:
     @property
     def ready(self) -> bool:
         """Whether ``take`` would return an answer."""
-        return self._file is not None and (self._answer.done() or self._late)
-
-    @property
-    def _late(self) -> bool:
-        return time.monotonic() - self._began > tasks.patience(self._asked.stat[2])
+        late = time.monotonic() - self._began > tasks.patience(self._asked.stat[2])
+        return self._file is not None and (self._answer.done() or late)
 
     def put(self, file: TrackedFile, *, final: bool) -> None:
         """Append ``file`` to the queue."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,12 +71,6 @@ def memory(settings: LiveSettings) -> int:
 def patience(size: int) -> float:
     """Return the seconds after which a process that reads ``size`` bytes counts as hanging."""
     return PATIENCE_S + PATIENCE_S_PER_MB * size / (1 << 20)
-
-
-def lift_memory() -> None:
-    """Take the bound back, as far as it was this process that set it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 @contextlib.contextmanager

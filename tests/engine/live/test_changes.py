@@ -346,7 +346,6 @@ def test_a_record_larger_than_a_block_and_many_blocks(
 ) -> None:
     monkeypatch.setattr(tail, "BLOCK", 1000)
     monkeypatch.setattr(tail, "WHOLE", 100)
-    monkeypatch.setattr(tail, "EAGER", 100)
     data = b"".join(line("x" * (i % 7) * 700, i) for i in range(100))
     (tmp_path / "a.log").write_bytes(data)
     (tmp_path / "b.log.gz").write_bytes(pack(data, ".gz"))
@@ -358,7 +357,6 @@ def test_a_record_larger_than_a_block_and_many_blocks(
 def test_an_endless_record_is_given_up(tmp_path: Path, live: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "BLOCK", 1000)
     monkeypatch.setattr(tail, "WHOLE", 100)
-    monkeypatch.setattr(tail, "EAGER", 100)
     monkeypatch.setattr(readers, "MAX_RECORD", 5000)
     (tmp_path / "a.log").write_bytes(line("a", 1) + b"L|" * 10_000)
     live.scan()

@@ -58,7 +58,6 @@ def test_inputs_are_the_same_and_every_outcome_is_taken(
 ) -> None:
     monkeypatch.setattr("engine.live.ingest.file_content.BLOCK", 20_000)
     monkeypatch.setattr("engine.live.ingest.file_content.WHOLE", 1_000)
-    monkeypatch.setattr("engine.live.ingest.file_content.EAGER", 1_000)
     monkeypatch.setattr(read_ahead, "FRONT", 10_000)
     first, second = written(tmp_path)
     sizes = {str(path): path.stat().st_size for path in (first, second)}

@@ -59,8 +59,8 @@ def started(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     root.mkdir()
     (root / "a.log").write_bytes(line("first", 1))
     if mode == "deaf":
-        take = watch.Hints.take
-        monkeypatch.setattr(watch.Hints, "take", lambda self: take(self) and set())
+        lost = property(lambda self: set(), lambda self, paths: None)
+        monkeypatch.setattr(watch.Hints, "gathered", lost, raising=False)
     interval = 2 if mode == "events" else 0.1
     live = session(root, poll=mode == "polling", scan_interval_s=interval, strict=False, follow_symlinks=True)
     with watching(live):

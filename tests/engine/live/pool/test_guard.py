@@ -41,7 +41,8 @@ def problem_of(live: Session, path: Path) -> Problem | None:
 def pid(live: Session) -> int:
     processes = live._visits.guard._processes
     assert processes is not None
-    return processes.pids[0]
+    number: int = processes._processes[0].pid
+    return number
 
 
 # -- hostile readers, real processes ---------------------------------------------------------------------------
