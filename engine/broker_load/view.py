@@ -61,7 +61,11 @@ class BrokerLoad:
             inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, RAW)
         # Files may say any number: what overflows becomes infinite or NaN, without a warning.
         with np.errstate(all="ignore"):
-            model, cluster, losses, builder, detail = _standing(inputs, parameters, context, at_ms)
+            plain = msgspec.structs.replace(parameters, **no_what_if(type(parameters)), at=None)
+            key = (inputs.version, plain, at_ms)
+            model, cluster, losses, builder, detail = context.memo.value(
+                "broker load model", key, lambda: _compute(inputs, plain, context, at_ms)
+            )
             builder = builder.copy()
             if choice.name:
                 builder.summary["cluster"] = choice.name
@@ -114,13 +118,6 @@ def _trend(brokers: pl.DataFrame | None) -> Trend | None:
     return Trend.of("CPU", means["cpu_trend"])
 
 
-def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
-    """Return what a what-if does not change; kept per version of the inputs and value of the other parameters."""
-    plain = msgspec.structs.replace(parameters, **no_what_if(type(parameters)), at=None)
-    key = (inputs.version, plain, at_ms)
-    return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))
-
-
 def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     model = load_model.build(inputs, parameters, context, at_ms)
     observed = measured.read(inputs.table("observations"), at_ms)
@@ -132,7 +129,11 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         model = _with_fitted_weights(inputs, model, parameters, fit, context, builder)
     if model is not None and parameters.mode != "upstream":
         model = corrected_loads.by_messages(model)
-    _add_mixup(inputs, context, builder)
+    problems = clusters.find(inputs, context)
+    builder.problems += problems
+    if problems:
+        builder.notes.append("the files seem to come from more than one cluster and are shown as one: see the problems")
+        builder.findings.append(Finding("moderate", "mixed clusters", problems[0].reason))
     model_tables.add_regression(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None
     losses: Losses | None = None
@@ -174,15 +175,6 @@ def _with_fitted_weights(
     a, b, c = fit.weights
     builder.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
     return load_model.build(inputs, msgspec.structs.replace(parameters, a=a, b=b, c=c), context, model.at_ms) or model
-
-
-def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:
-    """Add a problem for every sign of files of more than one cluster."""
-    problems = clusters.find(inputs, context)
-    builder.problems += problems
-    if problems:
-        builder.notes.append("the files seem to come from more than one cluster and are shown as one: see the problems")
-        builder.findings.append(Finding("moderate", "mixed clusters", problems[0].reason))
 
 
 def _add_part(

@@ -104,27 +104,23 @@ def _declared(kind: type[Parameters]) -> tuple[Option, ...]:
                 f"{kind.__name__}.{spec.name} has no default: a view must compute with none of its options set"
             )
         default = spec.default if spec.default is not msgspec.NODEFAULT else spec.default_factory()
-        extra = meta.extra or {}
+        extra, declared_type = meta.extra or {}, typing.get_args(hint)[0]
+        words = typing.get_args(declared_type) if typing.get_origin(declared_type) is typing.Literal else ()
         declared.append(
             Option(
                 key=spec.name.rstrip("_").replace("_", "-"),
                 field=spec.name,
-                type=typing.get_args(hint)[0],
+                type=declared_type,
                 default=default,
                 sentence=meta.description or "",
                 unit=extra.get("unit", ""),
-                choices=tuple(extra.get("choices", ())) or _literals(typing.get_args(hint)[0]),
+                choices=tuple(extra.get("choices", ())) or words,
                 low=extra.get("low"),
                 high=extra.get("high"),
                 what_if=extra.get("what_if", False),
             )
         )
     return tuple(declared)
-
-
-def _literals(kind: Any) -> tuple[str, ...]:
-    """Return the words of a ``Literal`` type; empty for any other."""
-    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
 
 
 def _takes(kind: Any, wanted: type) -> bool:
@@ -163,7 +159,10 @@ def _convert(declared: Option, value: Any) -> Any:
         if value == "" and _takes(declared.type, types.NoneType):
             return None
         if _takes(declared.type, Attachment) and value not in declared.choices:
-            return _attachment(declared, value)
+            try:
+                return Attachment(value, read_bounded(value))
+            except OSError as error:
+                raise BadOption(f"{declared.key}: {value}: {error.strerror or error}") from error
         value = _from_text(declared, value.encode(errors="replace").decode())  # an argument may be no UTF-8
     if declared.choices:
         for part in value if isinstance(value, tuple) else (value,):
@@ -187,13 +186,6 @@ def _wanted(kind: Any) -> str:
     if typing.get_origin(kind) is tuple:
         return f"a list of which each part is {_wanted(typing.get_args(kind)[0])}"
     return "a text"
-
-
-def _attachment(declared: Option, name: str) -> Attachment:
-    try:
-        return Attachment(name, read_bounded(name))
-    except OSError as error:
-        raise BadOption(f"{declared.key}: {name}: {error.strerror or error}") from error
 
 
 def _from_text(declared: Option, text: str) -> Any:

@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +46,19 @@ class Processes:
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
         arguments = (self.folder.name, self._memory, self._threads)
         self._executor = ProcessPoolExecutor(self.count, spawn, _initialise, arguments)
-        with _without_interrupt():
+        # Ctrl+C is kept from processes that start meanwhile: this process ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             for _ in range(self.count):
                 self._ready = self._executor.submit(os.getpid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._processes = list(self._executor._processes.values())
 
     @property
     def running(self) -> bool:
         """Whether they were started and not ended; those that have died count."""
         return self._executor is not None
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes' ids."""
-        return [process.pid or 0 for process in self._processes]
 
     @property
     def came_up(self) -> bool:
@@ -128,16 +127,6 @@ def _start_tracker() -> None:
             del os.environ["PYTHONWARNINGS"]
         else:
             os.environ["PYTHONWARNINGS"] = before
-
-
-@contextlib.contextmanager
-def _without_interrupt() -> Iterator[None]:
-    """Keep Ctrl+C from processes that start meanwhile: this process ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _initialise(folder: str, memory: int, threads: int) -> None:

@@ -283,16 +283,9 @@ class Document:
 
 def _has_word(text: str, word: str) -> bool:
     """Whether ``text`` has ``word``, and not only inside another word."""
-    at = text.find(word)
-    while at >= 0:
-        before, after = text[max(at - 1, 0) : at], text[at + len(word) : at + len(word) + 1]
-        if not (word[0].isalnum() and before in _IN_WORDS) and not (word[-1].isalnum() and after in _IN_WORDS):
-            return True
-        at = text.find(word, at + 1)
-    return False
-
-
-_IN_WORDS = frozenset("_0123456789abcdefghijklmnopqrstuvwxyz")
+    before = "(?<![_0-9a-z])" if word[0].isalnum() else ""
+    behind = "(?![_0-9a-z])" if word[-1].isalnum() else ""
+    return re.search(before + re.escape(word) + behind, text) is not None
 
 
 _FORMS = {'"': "JSON", "<": "XML"}

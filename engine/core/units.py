@@ -70,8 +70,7 @@ def _trim(text: str) -> str:
 
 def number(value: float, digits: int = 4) -> str:
     """Format a number in ``digits`` significant digits, without exponent between 1e-4 and 1e15."""
-    special = _special(float(value)) if not isinstance(value, int) else None
-    if special:
+    if not isinstance(value, int) and (special := _special(float(value))):
         return special
     if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
         whole = int(value)
@@ -88,8 +87,7 @@ def number(value: float, digits: int = 4) -> str:
 def count(value: float, width: int = 0) -> str:
     """Format a whole number with thousands separators, or in k, M, G, T where it would be wider than ``width``."""
     if isinstance(value, float):
-        special = _special(value)
-        if special:
+        if special := _special(value):
             return special
         if not value.is_integer():
             return number(value)
@@ -369,7 +367,10 @@ def amount(kind: Kind, typed: str, unit: str = "") -> float:
         typed = whole_date(typed)
         lowered = typed.strip().lower()
         if not lowered.lstrip("-").isdecimal():
-            return _instant_ms(typed)
+            try:
+                return dt.datetime.fromisoformat(typed.strip()).timestamp() * 1000
+            except ValueError:
+                raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
     if kind in ("ms", "s"):
         parts = re.findall(r"(?<![\d.])([\d.]++)\s*+([a-zµ]+)", lowered)
         if len(parts) > 1 and all(unit in _TIME_MS for _, unit in parts):
@@ -385,13 +386,6 @@ def amount(kind: Kind, typed: str, unit: str = "") -> float:
         raise ValueError(f"{match[2]!r} is not a unit of this column")
     value = float(match[1].replace(",", "").replace("_", "")) * factor
     return value / 1000 if kind == "s" and match[2] else value
-
-
-def _instant_ms(typed: str) -> float:
-    try:
-        return dt.datetime.fromisoformat(typed.strip()).timestamp() * 1000
-    except ValueError:
-        raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
 
 
 def time_of_day(typed: str, day_ms: float) -> float | None:

@@ -78,7 +78,15 @@ def parse(path: str, data: bytes, *, records: Iterable[int] = (), ends_cut: bool
         return Document(value, damage)
     for depth in records:
         whole = closed(data, depth) if ends_cut else data
-        sound, problems = _without_bad_records(path, whole, depth)
+        parts, problems, last = [], [], 0
+        for begin, end in spans(whole, depth):
+            try:
+                msgspec.json.decode(whole[begin:end])
+            except ERRORS as error:
+                problems.append(Problem.at(path, "bad-record", f"{reason(error)}; the record is left out", byte=begin))
+                parts += [whole[last:begin], b"null"]
+                last = end
+        sound = b"".join([*parts, whole[last:]])
         try:
             return Document(msgspec.json.decode(sound), tuple(problems), len(problems), whole is not data)
         except ERRORS:
@@ -105,19 +113,6 @@ def reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
-def _without_bad_records(path: str, data: bytes, depth: int) -> tuple[bytes, list[Problem]]:
-    """Return a document with null for each record that does not decode, and a problem for each of them."""
-    parts, problems, last = [], [], 0
-    for begin, end in spans(data, depth):
-        try:
-            msgspec.json.decode(data[begin:end])
-        except ERRORS as error:
-            problems.append(Problem.at(path, "bad-record", f"{reason(error)}; the record is left out", byte=begin))
-            parts += [data[last:begin], b"null"]
-            last = end
-    return b"".join([*parts, data[last:]]), problems
 
 
 def lenient(data: bytes) -> Any:

@@ -144,7 +144,9 @@ class Recorder:
             return
         try:
             if known is not None and known.stat[:2] == _stat(file.status)[:2] and self._same_so_far(file, known):
-                self._append(name, file, known, now)
+                for piece in _pieces(file, known.size):
+                    self._write("append", name, file, known, now, piece)
+                known.stat = _stat(file.status)
             else:
                 self._replace(name, file, now)
         finally:
@@ -163,11 +165,6 @@ class Recorder:
         for at in range(0, size, PIECE):
             hasher.update(file.read(PIECE, at))
         return bool(hasher.digest() == known.hasher.digest())
-
-    def _append(self, name: str, file: RegularFile, known: _Known, now: int) -> None:
-        for piece in _pieces(file, known.size):
-            self._write("append", name, file, known, now, piece)
-        known.stat = _stat(file.status)
 
     def _replace(self, name: str, file: RegularFile, now: int) -> None:
         known = self._known[name] = _Known(_stat(file.status), 0, xxhash.xxh3_64(), b"", b"")

@@ -43,6 +43,7 @@ ALLOWED = {
     ),
     ("engine/broker_load/plan/problem.py", "self.parameters.topics_with_min_leaders_per_broker"): "the same choice",
     ("engine/broker_load/plan/planner.py", "parameters.plan_skip_topics"): "an operator's choice",
+    ("engine/core/reading.py", "before + re.escape(word) + behind"): "words declared in the code, escaped",
     ("engine/live/files/scan.py", "pattern"): "made of the shell patterns of a setting",
     ("engine/job_heuristics/mapreduce/model/job_conf.py", "pattern"): "from a table in the code",
     ("engine/formats/prometheus/text.py", "sure"): "its one variable part is escaped, and Rust's engine is linear",

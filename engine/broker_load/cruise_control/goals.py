@@ -346,20 +346,17 @@ def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     return violated, detail or (NAN_NOTE if np.isnan(load[alive]).any() else ""), count
 
 
-def _too_many(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    counts, limit = cluster.sums.replicas.astype(np.float64), float(parameters.max_replicas_per_broker)
-    return _beyond(cluster, cluster.topology.alive & (counts > limit), counts, limit, " replicas")
-
-
 def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict]:
     """Decide all 17 goals, in Cruise Control's order of priority."""
     replicas, leaders = cluster.sums.replicas.astype(np.float64), cluster.sums.leaders.astype(np.float64)
     most, fewest = cluster.topology.rack_counts
+    room = float(parameters.max_replicas_per_broker)
+    crowded = cluster.topology.alive & (replicas > room)
     each: list[tuple[str, bool, Callable[[], Decision]]] = [
         ("RackAwareGoal", True, lambda: _racks(cluster.topology, most > 1)),
         ("RackAwareDistributionGoal", True, lambda: _racks(cluster.topology, most - fewest > 1)),
         ("MinTopicLeadersPerBrokerGoal", True, lambda: _min_leaders(cluster, parameters)),
-        ("ReplicaCapacityGoal", True, lambda: _too_many(cluster, parameters)),
+        ("ReplicaCapacityGoal", True, lambda: _beyond(cluster, crowded, replicas, room, " replicas")),
         ("DiskCapacityGoal", True, lambda: _capacity(cluster, parameters, "DISK", " MB")),
         ("NetworkInboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_IN", " KB/s")),
         ("NetworkOutboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_OUT", " KB/s")),

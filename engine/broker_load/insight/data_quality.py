@@ -20,7 +20,7 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
 from engine.core.units import plural
-from engine.core.view import Context, Finding, Inputs
+from engine.core.view import Context, Inputs
 
 
 def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> list[str]:
@@ -189,15 +189,6 @@ def _count_readings(model: Model) -> Longs:
             for row, odd in ((1, run.has_cpu & np.isnan(run.cpu)), (2, run.cpu < 0), (3, run.cpu > 1)):
                 out[row, at] += odd.sum(axis=0)[keep]
     return out
-
-
-def silent_brokers(ledger: pl.DataFrame) -> list[Finding]:
-    """Return a finding for each alive broker whose scrapes stopped, from rows of the table ``ledger``."""
-    silent = ledger.filter(pl.col("kind") == "stale-scrape").select("subject", "detail").sort("subject")
-    return [
-        Finding("moderate", subject, f"silent: {detail}", ("ledger", ("stale-scrape", subject)))
-        for subject, detail in silent.iter_rows()
-    ]
 
 
 def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:

@@ -81,7 +81,16 @@ class MetricScrape(Document):
         if facts.height:
             rows["cluster_facts"] = _spans(facts, file, source)
         if names:
-            rows["clusters"] = _clusters(names, mapped, facts)
+            brokers = mapped.filter(~pl.col("id_of").is_in(_OF_MACHINES)).select("cluster", "host")
+            counts = dict(
+                pl.concat([brokers, facts.select("cluster", "host")]).unique().group_by("cluster").len().iter_rows()
+            )
+            numbers = list(range(1, len(names) + 1))
+            rows["clusters"] = {
+                "cluster": numbers,
+                "name": names,
+                "brokers": [counts.get(number, 0) for number in numbers],
+            }
         if _has(series, metric_names.MACHINES) and (machines := _machines(series)).height:
             rows["machines"] = machines
         if found & set(metric_names.BROKER_INFO):
@@ -220,14 +229,6 @@ def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -
     places = {one: place for place, one in enumerate(names, 1)}
     number = found.replace_strict(places, default=0, return_dtype=pl.UInt8) if names else pl.lit(0, pl.UInt8)
     return series.with_columns(number.alias("cluster")), names
-
-
-def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> dict[str, list[Any]]:
-    """Return rows of ``clusters``: hosts of each cluster whose series only brokers, or exporters of a cluster, have."""
-    brokers = mapped.filter(~pl.col("id_of").is_in(_OF_MACHINES)).select("cluster", "host")
-    counts = dict(pl.concat([brokers, facts.select("cluster", "host")]).unique().group_by("cluster").len().iter_rows())
-    numbers = list(range(1, len(names) + 1))
-    return {"cluster": numbers, "name": names, "brokers": [counts.get(number, 0) for number in numbers]}
 
 
 _OF_POINTS = ("time_ms", "value")

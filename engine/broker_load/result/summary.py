@@ -11,7 +11,7 @@ from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import data_quality, replication
+from engine.broker_load.insight import replication
 from engine.broker_load.model.topology import words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
@@ -77,7 +77,13 @@ def add(
         for v in violated
         if v.offenders or not v.detail.startswith(goals.DEAD_NOTE)  # the finding on what is dead says it
     )
-    builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
+    silent = (
+        builder.frames["ledger"].filter(pl.col("kind") == "stale-scrape").select("subject", "detail").sort("subject")
+    )
+    builder.findings.extend(
+        Finding("moderate", subject, f"silent: {detail}", ("ledger", ("stale-scrape", subject)))
+        for subject, detail in silent.iter_rows()
+    )
     if cluster.missing:
         builder.findings.append(Finding("moderate", _unknown(cluster), cluster.missing))
     _notes(model, parameters, builder)

@@ -14,7 +14,7 @@ from engine.broker_load.insight import failover, scenarios
 from engine.broker_load.insight.data_quality import breaches
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.insight.scenarios import Reassignment
-from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology
+from engine.broker_load.model.topology import Flags, Floats, Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_tools import read_election, read_plan
@@ -95,7 +95,17 @@ def _scenario(
     builder.frames["scenario_brokers"] = broker_rows(
         whatif.SCENARIO_BROKERS, cluster, after, after.sums, new.alive, states, parameters
     )
-    builder.frames["scenario_moves"] = _moves(old, rows, new, np.array([moved.get(row, 0.0) for row in rows.tolist()]))
+    builder.frames["scenario_moves"] = whatif.SCENARIO_MOVES.frame(
+        {
+            "topic": old.topic_names.gather(rows),
+            "partition": old.partition[rows],
+            "old_leader": old.ids_of(old.leader[rows]),
+            "new_leader": new.ids_of(new.leader[rows]),
+            "replicas": old.replica_lists.gather(rows),
+            "new_replicas": new.replica_lists.gather(rows),
+            "moved_mb": np.array([moved.get(row, 0.0) for row in rows.tolist()]),
+        }
+    )
     over = int(np.logical_or.reduce([goals.over_capacity(after, name, parameters) for name in RESOURCES]).sum())
     before = int(np.logical_or.reduce([goals.over_capacity(cluster, name, parameters) for name in RESOURCES]).sum())
     copied = sum(moved.values())
@@ -132,7 +142,20 @@ def _fail(cluster: Cluster, now: Cluster, parameters: BrokerLoadParameters, buil
     topology = now.topology
     failed = _select(topology, "fail", parameters.fail, builder)
     aftermath = failover.after(now, failed, parameters)
-    builder.frames["failover_leaders"] = _leaders(topology, aftermath)
+    election = aftermath.election
+    led = election.moved & np.append(aftermath.failed, False)[election.old]
+    rows = election.rows[led]
+    new = topology.ids_of(election.new[led])
+    builder.frames["failover_leaders"] = whatif.FAILOVER_LEADERS.frame(
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "old_leader": topology.ids_of(election.old[led]),
+            "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+            "unclean": election.unclean[led],
+            "under_min_isr": election.under[led],
+        }
+    )
     builder.frames["failover_brokers"] = broker_rows(
         whatif.FAILOVER_BROKERS, cluster, now, aftermath.sums, topology.alive & ~failed,
         broker_states(cluster, now, failed, "FAILED"), parameters, aftermath.physical,
@@ -248,24 +271,6 @@ def _elected(elect: Attachment, topology: Topology, builder: ResultBuilder) -> l
     return found
 
 
-def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
-    """Return result table ``failover_leaders``: every partition a failed broker led."""
-    election = aftermath.election
-    led = election.moved & np.append(aftermath.failed, False)[election.old]
-    rows = election.rows[led]
-    new = topology.ids_of(election.new[led])
-    return whatif.FAILOVER_LEADERS.frame(
-        {
-            "topic": topology.topic_names.gather(rows),
-            "partition": topology.partition[rows],
-            "old_leader": topology.ids_of(election.old[led]),
-            "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
-            "unclean": election.unclean[led],
-            "under_min_isr": election.under[led],
-        }
-    )
-
-
 def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFrame:
     """Return result table ``failover_min_isr``."""
     election = aftermath.election
@@ -279,19 +284,5 @@ def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFra
             "in_sync": election.in_sync[election.under],
             "min_isr": need[rows],
             "before": election.under_before[election.under],
-        }
-    )
-
-
-def _moves(topology: Topology, rows: Longs, after: Topology, moved_mb: Floats) -> pl.DataFrame:
-    return whatif.SCENARIO_MOVES.frame(
-        {
-            "topic": topology.topic_names.gather(rows),
-            "partition": topology.partition[rows],
-            "old_leader": topology.ids_of(topology.leader[rows]),
-            "new_leader": after.ids_of(after.leader[rows]),
-            "replicas": topology.replica_lists.gather(rows),
-            "new_replicas": after.replica_lists.gather(rows),
-            "moved_mb": moved_mb,
         }
     )

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from engine.core.reading import Problem, clean
+from engine.core.reading import Problem
 from engine.formats import json_text
 from engine.formats.delimited import BOM
 
@@ -174,9 +174,7 @@ def _series(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
         body = document.data
         if isinstance(body, _Data) and body.kind in ("", "matrix", "vector"):
             answer.empty = body.result is not None and not body.result
-            for raw in body.result or ():
-                view = memoryview(raw)
-                yield _name(view), view
+            yield from map(_whole, body.result or ())
 
 
 def _appended(data: bytes) -> list[_Envelope]:
@@ -229,7 +227,7 @@ def _lines(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     last: memoryview | None = None
     for number, line in enumerate(_each_line(data), 1):
         if bytes(line[:1]) == b"{" and bytes(line[-2:]).rstrip()[-1:] == b"}":
-            yield _name(line), line
+            yield _whole(line)
             continue
         bad, first, last = bad + 1, first or number, line
     if bad and last is not None and first == number and not data.endswith(b"\n"):
@@ -294,7 +292,7 @@ def _rest(piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
         yield _whole(closed)
 
 
-def _whole(piece: bytes) -> tuple[str, Any]:
+def _whole(piece: bytes | memoryview | msgspec.Raw) -> tuple[str, Any]:
     view = memoryview(piece)
     return _name(view), view
 
@@ -358,8 +356,3 @@ def _point_by_point(document: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, i
             bad += 1
     table = np.array(good, float).reshape(-1, 2)
     return table[:, 0], table[:, 1], bad
-
-
-def label_text(metric: dict[str, str]) -> str:
-    """Format the labels of a series beside its name as text, in order of their names."""
-    return ",".join(f'{key}="{clean(value)}"' for key, value in sorted(metric.items()) if key != "__name__")

@@ -163,7 +163,10 @@ def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> Ser
             "metric": [metric.get("__name__", "") for metric in answer.metrics],
             **columns,
             "line": [None] * len(answer.metrics),
-            "labels": [answers.label_text(metric) for metric in answer.metrics],
+            "labels": [
+                ",".join(f'{key}="{clean(value)}"' for key, value in sorted(metric.items()) if key != "__name__")
+                for metric in answer.metrics
+            ],
         },
         schema={"metric": pl.String, **dict.fromkeys(labels, pl.String), "line": pl.UInt32, "labels": pl.String},
     )
@@ -225,7 +228,7 @@ def _instead(name: str, head: bytes) -> tuple[str, str] | None:
          "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"),
         (refusal, "error-answer",
          f"the server refused to answer: {refusal} (correct the address or log in; curl -f leaves no file of it)"),
-        (name.endswith(".csv") and _lacks_header(head), "no-header", NO_HEADER),
+        (name.endswith(".csv") and _BARE.match(head), "no-header", NO_HEADER),
         (_PROMTOOL.match(head), "other-form",
          "the text that promtool query prints for people: ask with -o json, or by curl"),
         (name.endswith(".csv") and _GRAFANA.match(head), "other-form",
@@ -255,7 +258,7 @@ def _refusal(name: str, head: bytes) -> str:
 
 _VALUE, _TIME = "__value__", "__timestamp__"
 _UNITS = {"unix_s": 1000.0, "unix_ms": 1.0, "unix_ns": 1e-6}
-_BARE = re.compile(rb"^[a-zA-Z_:][a-zA-Z0-9_:.]*,(?:[^\n,]*,){1,40}[-+0-9.eENaInf]+,\d{10,19}\r?$")
+_BARE = re.compile(rb"(?m)^[a-zA-Z_:][a-zA-Z0-9_:.]*,(?:[^\n,]*,){1,40}[-+0-9.eENaInf]+,\d{10,19}\r?$")
 
 NO_HEADER = (
     "a CSV export without the header line cannot be read: ask with a version that prints the header, or /api/v1/export"
@@ -267,12 +270,6 @@ def _is_table(head: bytes) -> bool:
     """Whether a file that begins with ``head`` is an export with its header line."""
     fields = header_fields(head)
     return _VALUE in fields and "__name__" in fields
-
-
-def _lacks_header(head: bytes) -> bool:
-    """Return whether ``head`` begins like an export without its header line: a name, labels, a value and a time."""
-    first = head.split(b"\n", 1)[0]
-    return len(first) < 4096 and bool(_BARE.match(first))
 
 
 def _read_table(path: str, data: bytes, labels: Sequence[str]) -> tuple[pl.DataFrame, list[Problem]]:

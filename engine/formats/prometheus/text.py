@@ -167,7 +167,15 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmet
     )
     return parts.select(
         "metric",
-        *(_cut_label(name) for name in labels),
+        *(
+            pl.concat_str(pl.lit(","), pl.col("labels"))
+            .str.splitn(f',{name}="', 2)
+            .struct.field("field_1")
+            .str.splitn('"', 2)
+            .struct.field("field_0")
+            .alias(name)
+            for name in labels
+        ),
         number.otherwise(special).alias("value"),
         pl.when(time.is_between(-9e15, 9e15))
         .then((time * pl.when(pl.lit(openmetrics) | with_point.any()).then(1000.0).otherwise(1.0)).round())
@@ -219,18 +227,6 @@ def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _cut_label(name: str) -> pl.Expr:
-    """Select the values of label ``name`` (null if absent) by cutting: correct if no value holds escapes, spaces or ``="``."""
-    return (
-        pl.concat_str(pl.lit(","), pl.col("labels"))
-        .str.splitn(f',{name}="', 2)
-        .struct.field("field_1")
-        .str.splitn('"', 2)
-        .struct.field("field_0")
-        .alias(name)
-    )
-
-
 def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> pl.DataFrame:
     """Read the labels of rows that are not ``plain`` by the full grammar, and clean odd values."""
     if not plain.all():
@@ -244,10 +240,9 @@ def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> p
     found_odd = samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True)
     for name in names:
         if found_odd[name]:
-            tidy = {text: clean(_unescape(text)) for text in samples.filter(odd[name])[name].unique().to_list()}
+            tidy = {
+                text: clean(re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text))
+                for text in samples.filter(odd[name])[name].unique().to_list()
+            }
             samples = samples.with_columns(pl.col(name).replace(tidy))
     return samples
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)

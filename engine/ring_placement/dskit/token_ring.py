@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import md5
 
 import numpy as np
@@ -227,16 +227,10 @@ def first_draws(seeds: Sequence[int], count: int) -> np.ndarray:
     return (((words[:, :count] + words[:, count:]) & np.uint64(2**63 - 1)) >> np.uint64(31)).astype(np.int64)
 
 
-@lru_cache(maxsize=64)
-def _first_draws_of(seed: int, count: int) -> list[int]:
-    """Draw the first values of one seed: the shards that a tenant writes to and reads from begin with the same ones."""
-    return first_draws([seed], count)[0].tolist()
-
-
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
     """Draw values of Uint32 endlessly, the first ``count`` of them cheaply."""
     count = min(count, _DIRECT)
-    yield from _first_draws_of(seed, count)
+    yield from first_draws([seed], count)[0].tolist()
     generator = GoRand(seed)
     generator.uint64s(count)
     while True:

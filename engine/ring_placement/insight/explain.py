@@ -129,7 +129,16 @@ def explain_segments(text: str, s: SegmentScenario, p: RingParameters, context: 
 
 
 def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
-    steps = _hash_steps(key, policy)
+    labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
+    limits = f"tenant_shards {policy.tenant_limit or 'unlimited'}, dataset_shards {policy.dataset_limit}"
+    prints = [] if key.fingerprint is None else [hex16(key.fingerprint)]
+    steps = [
+        ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
+        ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
+        *([("hash", "labels", labels, "service_name added if missing, sorted by name")] if labels else []),
+        *(("hash", "fingerprint", value, "picks the shard within the dataset's range") for value in prints),
+        ("policy", policy.source, limits, "random shard per request" if policy.round_robin else "shard by fingerprint"),
+    ]
     if ring.total <= 0:
         unusable = "the healthy members have no tokens" if ring.members else "empty ring: Pyroscope answers UNAVAILABLE"
         return [*steps, ("ring", "shards", "0", unusable)]
@@ -143,19 +152,6 @@ def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> li
         steps.append(_step_without(ring.without(down), key, policy, shard))
         steps.append(_regime_step("C", _first_active(ring, walk.order), shard, "exactly as before the failure"))
     return steps
-
-
-def _hash_steps(key: Key, policy: Policy) -> list[Step]:
-    labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
-    limits = f"tenant_shards {policy.tenant_limit or 'unlimited'}, dataset_shards {policy.dataset_limit}"
-    prints = [] if key.fingerprint is None else [hex16(key.fingerprint)]
-    return [
-        ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
-        ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
-        *([("hash", "labels", labels, "service_name added if missing, sorted by name")] if labels else []),
-        *(("hash", "fingerprint", value, "picks the shard within the dataset's range") for value in prints),
-        ("policy", policy.source, limits, "random shard per request" if policy.round_robin else "shard by fingerprint"),
-    ]
 
 
 def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step]:

@@ -178,10 +178,8 @@ def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
     return tenants.join(shards, on="shard", how="inner").select("number", "member", pl.lit(True).alias("asked"))
 
 
-def drift_findings(observed: pl.DataFrame | None) -> list[Finding]:
+def drift_findings(observed: pl.DataFrame) -> list[Finding]:
     """List tenants on ingesters that should not have them, and tenants missing on ingesters; the largest differences by name."""
-    if observed is None:
-        return []
     drifted = observed.filter(pl.col("drift") != "").sort(
         pl.max_horizontal("bytes", "expected"), "tenant", "instance", descending=[True, False, False]
     )

@@ -25,7 +25,7 @@ def replica_findings(
     """List all findings: of the planned ring before the failure, overload in the scenario, drift (rows ``observed``)."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
     findings += overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")
-    return [*findings, *drift_findings(observed)]
+    return findings if observed is None else [*findings, *drift_findings(observed)]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:

@@ -238,7 +238,9 @@ def _placement_kind(data: bytes) -> str:
             if key == _TENANT and _is_tenant(data, start, length):
                 tenants, at = tenants + 1, start + length
             elif key == _DATASET and tenants:
-                kind = _dataset_kind(data, start, end)
+                told = ((number, kind) for number, kind, _, _ in fields(data, start, end) if number not in (1, 2, 5))
+                kinds = {(n, kind): what for n in (3, 4) for kind, what in ((VARINT, "rules"), (BYTES, "stats"))}
+                kind = next((kinds.get(each, "") for each in told), None)
                 if kind is not None:
                     return kind
                 at = start + length
@@ -260,14 +262,6 @@ def _is_tenant(data: bytes, start: int, length: int) -> bool:
         return False
     data[at : min(start + length, len(data))].decode("utf-8")
     return True
-
-
-def _dataset_kind(data: bytes, start: int, end: int) -> str | None:
-    """Tell whose dataset it is: ``rules``, ``stats``, ``""`` for neither, None if undecided."""
-    for number, kind, _, _ in fields(data, start, end):
-        if number not in (1, 2, 5):
-            return {VARINT: "rules", BYTES: "stats"}.get(kind, "") if number in (3, 4) else ""
-    return None
 
 
 class Blocks(Document):
@@ -339,10 +333,7 @@ _CRC = [reduce(lambda value, _: value >> 1 ^ 0x82F63B78 * (value & 1), range(8),
 
 def crc32c(data: bytes) -> int:
     """Compute the CRC-32C (Castagnoli) of ``data``."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = _CRC[(value ^ byte) & 0xFF] ^ value >> 8
-    return value ^ 0xFFFFFFFF
+    return reduce(lambda value, byte: _CRC[(value ^ byte) & 0xFF] ^ value >> 8, data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def block_footer(data: bytes, complain: Complain = _refuse) -> Block:

@@ -166,7 +166,24 @@ class RingRows(ListedRing):
         for kind, start, end in entries:
             try:
                 expect(kind, BYTES, 1, start)
-                member = _member_of_entry(data, start, end)
+                # The map key is the ID; the newer field of that name repeats it.
+                name = scalars(data, start, end, texts=(1,))[1]
+                first, last = value_of(data, start, end)
+                stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
+                heartbeat, registered, read_only_s = signed(stored[2]), signed(stored[8]), signed(stored[10])
+                tokens = tokens_of(data, first, last, 6)
+                member = Member(
+                    name,
+                    _state_name(signed(stored[3])),
+                    stored[7],
+                    len(tokens),
+                    stored[1],
+                    heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None,
+                    registered if 0 < abs(registered) <= _MAX_EPOCH_S else None,
+                    bool(stored[11]),
+                    read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0,
+                    values=token_values(tokens),
+                )
             except WireError as error:
                 self.problem(
                     "bad-member",
@@ -341,22 +358,6 @@ def repeated_keys(data: bytes) -> list[str]:
     except json_text.ERRORS:
         return []
     return repeated
-
-
-def _member_of_entry(data: bytes, start: int, end: int) -> Member:
-    """Read a map entry of a ring descriptor (``Desc``); an impossible heartbeat becomes None. Raises WireError."""
-    # The map key is the ID; the newer field of that name repeats it.
-    name = scalars(data, start, end, texts=(1,))[1]
-    first, last = value_of(data, start, end)
-    stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
-    heartbeat, registered, read_only_s = signed(stored[2]), signed(stored[8]), signed(stored[10])
-    tokens = tokens_of(data, first, last, 6)
-    return Member(
-        name, _state_name(signed(stored[3])), stored[7], len(tokens), stored[1],
-        heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None,
-        registered if 0 < abs(registered) <= _MAX_EPOCH_S else None, bool(stored[11]),
-        read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0, values=token_values(tokens),
-    )  # fmt: skip
 
 
 def value_of(data: bytes, start: int, end: int) -> tuple[int, int]:

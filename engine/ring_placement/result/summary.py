@@ -124,7 +124,19 @@ def segment_summary(
     if s.rounds:
         summary |= {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
     if (p.scale is not None or not s.down) and s.planned.ring.members:
-        summary |= _next_id(s, context)
+        placed = s.planned.ring.members
+        in_ring = set(s.planned.ring.ids)
+        members = (*s.members, *(() if s.padded else s.live.members))
+        others = [m for m in members if m.id not in in_ring and not m.is_tombstone]
+        best, best_changed, plain, plain_changed = context.memo.value(
+            "next ID", s.planned_key, lambda: best_next_id(placed, others), keep=KEEP
+        )
+        summary |= {
+            "next_id": plain,
+            "next_id_shards_changed": plain_changed,
+            "best_next_id": best,
+            "best_next_id_shards_changed": best_changed,
+        }
     if sweep is not None and len(sweep.down):
         worst = np.array(sweep["worst_load"], dtype=np.float64)
         summary |= {f"sweep_worst_load_p{share}": float(np.percentile(worst, share)) for share in (50, 90, 99)}
@@ -134,22 +146,6 @@ def segment_summary(
             "sweep_with_rejects": int((np.array(sweep["rejected_bytes"], dtype=np.float64) > 0).sum()),
         }
     return summary
-
-
-def _next_id(s: SegmentScenario, context: Context) -> dict[str, Any]:
-    placed = s.planned.ring.members
-    in_ring = set(s.planned.ring.ids)
-    members = (*s.members, *(() if s.padded else s.live.members))
-    others = [m for m in members if m.id not in in_ring and not m.is_tombstone]
-    best, best_changed, plain, plain_changed = context.memo.value(
-        "next ID", s.planned_key, lambda: best_next_id(placed, others), keep=KEEP
-    )
-    return {
-        "next_id": plain,
-        "next_id_shards_changed": plain_changed,
-        "best_next_id": best,
-        "best_next_id_shards_changed": best_changed,
-    }
 
 
 def replica_summary(

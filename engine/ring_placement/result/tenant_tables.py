@@ -27,7 +27,7 @@ from engine.ring_placement.pyroscope.adaptive_placement import (
     integer_mean,
     integer_std_dev,
 )
-from engine.ring_placement.pyroscope.placement import FINGERPRINT, Keys, Placement, spread_evenly, weigh
+from engine.ring_placement.pyroscope.placement import FINGERPRINT, Placement, spread_evenly, weigh
 from engine.ring_placement.pyroscope.ring import TRIES, Ring, first_distinct, hex16
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster
@@ -88,16 +88,6 @@ def _tenants_before_failure(placement: Placement) -> pl.DataFrame:
         "shard_size": limit,
         "load": weigh(tenant, weight.astype(np.float64), count),
     })  # fmt: skip
-    frame = frame.join(_instances(placement), on="number", how="left", maintain_order="left")
-    return tables.TENANTS.frame(frame.drop("number"))
-
-
-def _tenants(placement: Placement, groups: np.ndarray) -> np.ndarray:
-    return placement.keys.tenant_of[placement.groups.datasets[groups]].astype(np.int64)
-
-
-def _instances(placement: Placement) -> pl.DataFrame:
-    """Return the members that store data of each tenant (``number``) without failures, in ring order."""
     width = max(len(placement.ring.members), 1)
     at = np.flatnonzero(placement.receivers >= 0)
     cells = _distinct(_tenants(placement, at) * width + placement.receivers[at], len(placement.keys.tenants) * width)
@@ -106,7 +96,14 @@ def _instances(placement: Placement) -> pl.DataFrame:
         "number": pl.Series(cells // width).set_sorted(),  # grouping sorted numbers takes a tenth of the time
         "instances": names.gather(pl.Series((cells % width).astype(np.uint32))),
     })  # fmt: skip
-    return rows.group_by("number", maintain_order=True).agg("instances")
+    frame = frame.join(
+        rows.group_by("number", maintain_order=True).agg("instances"), on="number", how="left", maintain_order="left"
+    )
+    return tables.TENANTS.frame(frame.drop("number"))
+
+
+def _tenants(placement: Placement, groups: np.ndarray) -> np.ndarray:
+    return placement.keys.tenant_of[placement.groups.datasets[groups]].astype(np.int64)
 
 
 def _distinct(cells: np.ndarray, size: int) -> np.ndarray:
@@ -208,7 +205,13 @@ def _placements_before_failure(
     keys, ring = placement.keys, placement.ring
     candidates = first_distinct(placement.ranges, datasets, offsets, ring.owner, ring.active, TRIES)
     position, owner = _owners(placement, datasets, offsets)
-    old_position, old_owner = _owners(s.before, datasets, _offsets_before(s.before, rows, keys))
+    # The size of the range may have been another one.
+    size = np.maximum(s.before.ranges.dataset_size[datasets], 1)
+    by_fingerprint = rows["fingerprint"].is_not_null().to_numpy() & ~keys.round_robin[datasets]
+    picked = rows["fingerprint"].fill_null(0).to_numpy() % size.astype(np.uint64)
+    old_position, old_owner = _owners(
+        s.before, datasets, np.where(by_fingerprint, picked.astype(np.int64), offsets % size)
+    )
     what_if = (
         keys.tenant_limit is not segment_load(s.live).keys.tenant_limit
         or keys.dataset_limit is not segment_load(s.live).keys.dataset_limit
@@ -241,14 +244,6 @@ def _owners(placement: Placement, datasets: np.ndarray, offsets: np.ndarray) -> 
         return (pl.Series([None] * len(datasets), dtype=dtype) for dtype in (pl.Int64, pl.String))  # type: ignore[return-value]
     position = placement.ranges.positions(datasets, offsets)
     return pl.Series(position), ring.names(ring.owner[position])
-
-
-def _offsets_before(before: Placement, rows: pl.DataFrame, keys: Keys) -> np.ndarray:
-    """Return the offset of each row in the ranges of ``before``, whose size may differ."""
-    datasets, size = rows["dataset"].to_numpy(), np.maximum(before.ranges.dataset_size[rows["dataset"].to_numpy()], 1)
-    by_fingerprint = rows["fingerprint"].is_not_null().to_numpy() & ~keys.round_robin[datasets]
-    picked = rows["fingerprint"].fill_null(0).to_numpy() % size.astype(np.uint64)
-    return np.where(by_fingerprint, picked.astype(np.int64), rows["offset"].to_numpy() % size)
 
 
 def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
@@ -378,16 +373,10 @@ def strategy_table(state: SegmentState) -> pl.DataFrame:
             *key, len(known.usage) if known else 0, integer_mean(known.usage) if known else None,
             known.std_dev if known else None, integer_std_dev(known.usage) if known else None,
             rule.dataset_limit if rule else None, following.dataset_limit if following else None,
-            *(_strategy_name(by, key) for by in (now, corrected)),
+            *(STRATEGY_NAMES.get(by[key].load_balancing, "fingerprint") if key in by else EXPIRED if by else NO_RULES
+              for by in (now, corrected)),
         ))  # fmt: skip
     return tables.STRATEGY.sorted(tables.STRATEGY.frame(columns_of(tables.STRATEGY, rows)))
-
-
-def _strategy_name(rules: dict[tuple[str, str], Rule], key: tuple[str, str]) -> str:
-    """Name the strategy of dataset ``key`` in the next ``rules``, or why it has none."""
-    if key not in rules:
-        return EXPIRED if rules else NO_RULES
-    return STRATEGY_NAMES.get(rules[key].load_balancing, "fingerprint")
 
 
 def _stored_stats(rows: pl.DataFrame) -> DistributionStats:

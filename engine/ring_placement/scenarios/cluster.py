@@ -304,11 +304,9 @@ def _ring_file(
 def _listed_rings(inputs: Inputs, at_ms: int | None, wanted_strategy: str) -> list[Listed]:
     """List all rings up to ``at_ms``, those of members and those of partitions."""
     members, evidence = inputs.table("members"), _Evidence(inputs)
-    known: dict[tuple[int, str], tuple[int | None, list[str]]] = {}
-    if members.height:
-        grouped = members.group_by("file", "key", maintain_order=True)
-        for file, key, beat, ids in grouped.agg(pl.col("heartbeat_s").max(), pl.col("id").head(50)).iter_rows():
-            known[file, key] = beat, ids
+    grouped = members.group_by("file", "key", maintain_order=True)
+    heads = grouped.agg(pl.col("heartbeat_s").max(), pl.col("id").head(50))
+    known = {(file, key): (beat, ids) for file, key, beat, ids in heads.iter_rows()}
     listed = []
     for row in inputs.table("rings").iter_rows(named=True):
         info, now_ns = inputs.files.get(row["file"]), row["now_ns"]
@@ -333,10 +331,12 @@ def _listed_rings(inputs: Inputs, at_ms: int | None, wanted_strategy: str) -> li
 def _component(row: dict[str, Any]) -> str:
     """Return the component that key, file name or members name, if it takes no writes; else ""."""
     names = row["key"].rpartition("/")[2], row["label"].rpartition("/")[2].lower()
-    for word in _OTHERS:
-        if any(word in name for name in names) or (row["ids"] and all(word in name.lower() for name in row["ids"])):
-            return word
-    return ""
+    found = (
+        word
+        for word in _OTHERS
+        if any(word in name for name in names) or (row["ids"] and all(word in name.lower() for name in row["ids"]))
+    )
+    return next(found, "")
 
 
 class _Evidence:
@@ -458,17 +458,15 @@ def _partition_ring(
     _, _, label, file, key = max(near)
     rows = inputs.table("partition_rings").filter((pl.col("file") == file) & (pl.col("key") == key))
     partitions = tuple(
-        Partition(r["partition"], r["state"], _partition_tokens(r["partition"], r["values"]), r["changed_s"],
-                  bool(r["locked"]), tuple(r["owners"] or ()))
+        Partition(
+            r["partition"], r["state"],
+            spread_minimizing_tokens(0, r["partition"]) if r["values"] is None and r["partition"] <= MAX_INSTANCE
+            else np.array(r["values"] or [], dtype=np.int64),
+            r["changed_s"], bool(r["locked"]), tuple(r["owners"] or ()),
+        )
         for r in rows.iter_rows(named=True)
     )  # fmt: skip
     return label, partitions
-
-
-def _partition_tokens(number: int, values: list[int] | None) -> np.ndarray:
-    if values is not None:
-        return np.array(values, dtype=np.int64)
-    return spread_minimizing_tokens(0, number) if number <= MAX_INSTANCE else np.empty(0, dtype=np.int64)
 
 
 def _with_limit_gauges(rules: pl.DataFrame, inputs: Inputs, limits: Mapping[str, Limits]) -> pl.DataFrame:

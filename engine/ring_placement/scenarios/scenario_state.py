@@ -343,31 +343,25 @@ def _outcome(
         if failed.any():
             planned_loss = leaving | removed
             more = strategy.touched(before, member_mask(before.ring, planned_loss)) if planned_loss else None
-            outcome = _with_failure(outcome, failure, more)
+            datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
+            if more is not None:
+                datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
+            outcome = replace(
+                outcome,
+                rerouted_bytes=failure.rerouted_bytes + (outcome.rerouted_bytes if more is not None else 0),
+                rejected_bytes=failure.rejected_bytes,
+                needless_moved_bytes=max(0, outcome.needless_moved_bytes - failure.rerouted_bytes),
+                datasets_touched=datasets,
+                datasets_fully_on_down=fully,
+                tenants_touched=tenants,
+                mean_tries=failure.mean_tries,
+            )
         return outcome, after
     key = (layout.planned_key, down)
     away = context.memo.value("left", key, lambda: strategy.without(planned, frozenset(down), context.check), keep=KEEP)
     if regime == "left":
         return strategy.compare(before, away, frozenset(down) | leaving | removed), away
     return _returned(strategy, before, away, planned, frozenset(down)), planned
-
-
-def _with_failure(outcome: Outcome, failure: Outcome, more: tuple[int, int, int] | None) -> Outcome:
-    """Add the totals of a failure to the outcome of a new layout. ``more``: what a planned loss (LEAVING, scaled in) touches
-    before it; None without one."""
-    datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
-    if more is not None:
-        datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
-    return replace(
-        outcome,
-        rerouted_bytes=failure.rerouted_bytes + (outcome.rerouted_bytes if more is not None else 0),
-        rejected_bytes=failure.rejected_bytes,
-        needless_moved_bytes=max(0, outcome.needless_moved_bytes - failure.rerouted_bytes),
-        datasets_touched=datasets,
-        datasets_fully_on_down=fully,
-        tenants_touched=tenants,
-        mean_tries=failure.mean_tries,
-    )
 
 
 def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozenset[str]) -> Outcome:

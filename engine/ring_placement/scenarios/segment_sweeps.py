@@ -41,22 +41,11 @@ class _Histograms:
         cell = rows[groups] * width + columns[groups]
         return weigh(cell, self._weight[groups], height * width).reshape(height, width)
 
-    def sort_for_pairs(self) -> None:
-        """Sort the groups by their first and by their second candidate, for ``third_by_second`` and ``third_by_first``."""
-        self._by_first = np.argsort(self._first, kind="stable")
-        self._first_at = np.searchsorted(self._first[self._by_first], np.arange(self.n + 1))
-        self._by_second = np.argsort(self._second, kind="stable")
-        self._second_at = np.searchsorted(self._second[self._by_second], np.arange(self.n + 2))
-
-    def third_by_second(self, i: int) -> np.ndarray:
-        """Load of the groups with first candidate ``i``, by second and third candidate (shape (n, n + 1))."""
-        groups = self._by_first[self._first_at[i] : self._first_at[i + 1]]
-        return self._histogram(self._second, self._third, groups, self.n + 1)[: self.n]
-
-    def third_by_first(self, i: int) -> np.ndarray:
-        """Load of the groups with second candidate ``i``, by first and third candidate (shape (n, n + 1))."""
-        groups = self._by_second[self._second_at[i] : self._second_at[i + 1]]
-        return self._histogram(self._first, self._third, groups, self.n)
+    def third_behind(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Load of the groups with first candidate ``i``, by second and third one, and of those with second candidate ``i``, by
+        first and third one (shape (n, n + 1) each)."""
+        by_second = self._histogram(self._second, self._third, self._first == i, self.n + 1)[: self.n]
+        return by_second, self._histogram(self._first, self._third, self._second == i, self.n)
 
 
 def every_node_transient(placement: Placement, capacity: np.ndarray | None) -> Sweep:
@@ -81,7 +70,6 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
     ``capacity``: bytes per second per ring member, or None.
     """
     histograms = _Histograms(placement)
-    histograms.sort_for_pairs()
     n, joint = histograms.n, histograms.joint
     sweep = Sweep(placement.ring.ids)
     loads, rejected, receives = placement.loads, placement.rejected, receiving_members(placement)
@@ -93,7 +81,8 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
         from_i[np.arange(len(others)), others] = 0
         from_j = joint[others].copy()
         from_j[:, i] = 0
-        gain = from_i + from_j + histograms.third_by_second(i)[others] + histograms.third_by_first(i)[others]
+        by_second, by_first = histograms.third_behind(i)
+        gain = from_i + from_j + by_second[others] + by_first[others]
         for j, more in zip(others.tolist(), gain, strict=True):
             stays = (np.arange(n) != i) & (np.arange(n) != j)
             sweep.add((i, j), np.where(stays, loads + more[:n], 0), receives & stays, capacity,

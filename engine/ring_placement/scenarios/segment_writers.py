@@ -42,13 +42,8 @@ class SegmentWriters:
         """Place the keys on the ring without the members ``gone``."""
         return place_without(placement, gone)
 
-    def compare(self, before: Placement, after: Placement, gone: frozenset[str] = frozenset()) -> Outcome:
-        """Compute the effect of another layout."""
-        return relayout_outcome(before, after, gone)
-
-    def touched(self, placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
-        """Count datasets, datasets wholly on ``down``, and tenants."""
-        return count_touched(placement, down)
+    compare = staticmethod(relayout_outcome)
+    touched = staticmethod(count_touched)
 
     def sweep(
         self,
@@ -99,18 +94,29 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     tenant_limit, dataset_limit, round_robin, source = _limits(
         cluster, tenant_names, tenant_of, None if by_shard else datasets
     )
-    kind, value = _row_kinds(load)
+    kind = np.full(load.height, SPREAD, dtype=np.uint8)
+    value = np.zeros(load.height, dtype=np.uint64)
+    if load["fingerprint"].null_count() < load.height:
+        kind[load["fingerprint"].is_not_null().to_numpy()] = FINGERPRINT
+        value = load["fingerprint"].fill_null(0).to_numpy().astype(np.uint64, copy=False)
+    kind, value = (kind, value)
     total = ring.total
+    values = load["bytes"].to_numpy()
+    with np.errstate(invalid="ignore"):
+        whole = values.astype(np.int64)
     keys = Keys(
         tuple(tenant_names), tenant_of.astype(np.int32),
         _hashes(tenants["tenant"], tenants["tenant_hash"] if has_hashes else None),
         _hashes(names, datasets["dataset_hash"] if has_hashes else None), tenant_limit, dataset_limit, round_robin,
-        row_dataset, kind, value, _weights(load),
+        row_dataset, kind, value, whole if (whole == values).all() else values.astype(np.float64),
     )  # fmt: skip
     if by_shard and total:
         keys = replace(keys, pinned=(datasets["shard"].to_numpy() - 1) % total, pinned_total=total)
     elif load["shard"].null_count() < load.height and total:
-        _fix_offsets(keys, load, total)
+        shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
+        offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)
+        keys.row_kind[allowed] = FIXED
+        keys.row_value[allowed] = offset[allowed].astype(np.uint64)
     labels = pl.Series("limits_from", LIMITS_FROM).gather(pl.Series(source.astype(np.uint32)))
     return keys, datasets.select("tenant", names.alias("dataset")).with_columns(labels)
 
@@ -160,24 +166,6 @@ def _limits(
     return tenant_limit, dataset_limit, round_robin, source
 
 
-def _weights(load: pl.DataFrame) -> np.ndarray:
-    """Return the loads as int64 where all are whole numbers, which keeps sums exact, else as float64."""
-    values = load["bytes"].to_numpy()
-    with np.errstate(invalid="ignore"):
-        whole = values.astype(np.int64)
-    return whole if (whole == values).all() else values.astype(np.float64)
-
-
-def _row_kinds(load: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return kind (uint8) and value (uint64) of each key row: by fingerprint where there is one, else spread evenly."""
-    kind = np.full(load.height, SPREAD, dtype=np.uint8)
-    value = np.zeros(load.height, dtype=np.uint64)
-    if load["fingerprint"].null_count() < load.height:
-        kind[load["fingerprint"].is_not_null().to_numpy()] = FINGERPRINT
-        value = load["fingerprint"].fill_null(0).to_numpy().astype(np.uint64, copy=False)
-    return kind, value
-
-
 def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
     """Hash each text (uint64); a value in ``raw``, the hash of the text before cleaning, takes precedence."""
     unique = texts.unique(maintain_order=True)
@@ -189,14 +177,3 @@ def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
     if raw is not None:
         hashes = pl.select(pl.coalesce(raw, hashes)).to_series()
     return hashes.to_numpy().astype(np.uint64)
-
-
-def _fix_offsets(keys: Keys, load: pl.DataFrame, total: int) -> None:
-    """Fix rows with a known shard to its offset, if the dataset may use that shard on a ring of ``total`` shards.
-
-    Others (written before a change, or elsewhere) stay spread over the dataset's shards. Changes ``keys`` in place.
-    """
-    shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
-    offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)
-    keys.row_kind[allowed] = FIXED
-    keys.row_value[allowed] = offset[allowed].astype(np.uint64)

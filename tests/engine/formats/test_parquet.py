@@ -97,7 +97,7 @@ def test_a_child_that_dies_or_hangs(number: signal.Signals, why: str, monkeypatc
     read(packed(), lambda names: False)
     processes = parquet._CHILD._processes
     assert processes is not None
-    (pid,) = processes.pids
+    (pid,) = (process.pid for process in processes._processes)
     monkeypatch.setattr(parquet, "PATIENCE_S", 0.2)
     os.kill(pid, number)
     with pytest.raises(Damaged, match=why):
