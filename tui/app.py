@@ -359,8 +359,9 @@ class Dashboard(Shell):
         """Show the keys that do something where the focus is."""
         if not self.is_running or len(self.screen_stack) != 1:
             return
+        words = self.pane.key_words() if self.pane is not None else {}
         shown = [
-            (action, key)
+            (words.get(action.id, action), key)
             for key, active in self.screen.active_bindings.items()
             if (action := self.actions_by_id.get(active.binding.id or "")) and active.enabled and key in action.keys[:1]
         ]

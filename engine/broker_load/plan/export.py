@@ -71,7 +71,7 @@ def commands(throttle_mbs: float, folder: str, beside: bool = False) -> list[str
         f"{tool} {to} --throttle {round(throttle_mbs * (1 << 20))}{more} --execute",
         f"{tool} {to} --verify",
         f"kafka-leader-election --bootstrap-server HOST:PORT --election-type preferred --path-to-json-file {leaders}",
-        f"# back: {tool} {back} --throttle {round(throttle_mbs * (1 << 20))} --execute",
+        f"# back: {tool} {back} --throttle {round(throttle_mbs * (1 << 20))} --execute; then the election again",
     ]
 
 

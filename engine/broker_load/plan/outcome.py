@@ -265,9 +265,8 @@ def sentence(made: Plan) -> str:
         then = "do the rest" if words else settled(made, today, last) or "make goals and losses less bad"
         parts.append(f"{_cost(made, rest, ' more' if words else '')} {then if len(rest) > 1 else _singular(then)}")
     decided = int((~made.undecided).sum())
-    return "; ".join(
-        [*parts, f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}"]
-    )
+    parts.append(f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}")
+    return "; ".join([*parts, f"{plural(made.cut, 'more step')} cut off"] if made.cut else parts)
 
 
 def _cost(made: Plan, steps: list[Step], more: str) -> str:

@@ -84,6 +84,13 @@ def _after_failure(cell: Cell) -> Any:
     return None if cell.row.get("state") == "FAILED" else cell.value
 
 
+def of_leads(name: str) -> Renderer:
+    """Draw a broker of a step; where only the leader changes, that of column ``name``."""
+    return lambda cell: [
+        (shown(cell, "id", cell.row[name] if cell.row["kind"] == "lead" else cell.value, cell.width), "")
+    ]
+
+
 def survivors(kind: Kind) -> Renderer:
     """Draw a number of the brokers that have not failed in the scenario."""
     return lambda cell: [(fit(shown(cell, kind, _after_failure(cell), cell.width), cell.width, "right"), "")]

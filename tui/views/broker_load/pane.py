@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
     from engine.core.view import Result
+    from tui.actions import Action
 
 GROUPS = ("brokers", "hosts", "racks")
 BROKERS, FAILURES, ROLLING, WHAT_IF, PLAN = "brokers", "failures", "restarts", "what if", "plan"
@@ -343,6 +345,12 @@ class Pane(ViewPane):
     @property
     def _plans(self) -> bool:
         return bool(self.levels) and len(self.levels) == 1 and self.root.section == PLAN
+
+    def key_words(self) -> Mapping[str, Action]:
+        """Return what the keys do where steps of a plan are shown."""
+        known, asked = self.app.actions_by_id, self._plans and self.parameters.plan
+        words = enumerate(plan.WORDS.items(), 1) if asked else ()
+        return {name: replace(known[name], title=title, bar=rank) for rank, (name, title) in words}
 
     async def back(self) -> bool:
         """Close the level on top; a plan that was cut for it is whole again."""

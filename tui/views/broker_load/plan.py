@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 ID = "bl-plan"
 """Of the table of steps."""
 HINT = "P plans for all goals, again for the next loss only; D drains brokers, a (here) adds some"
-KEYS = "Enter brokers after it   Space reject a step   D drain   a add   P other plan   w write the files   : cut here"
+KEYS = ": cut the plan here   x drop the plan   u undo   ? all keys"
+WORDS = {
+    "table.select": "After it", "broker-load.kill": "Reject", "broker-load.write": "Write",
+    "broker-load.make-plan": "Other plan", "broker-load.drain": "Drain", "broker-load.add": "Add",
+}  # fmt: skip
+"""What the key bar says of these actions where steps of a plan are shown, first what is needed first."""
 
 
 def content(open_step: Callable[[Row], Any]) -> Box:
     """Return the first line, the steps, and beside them the curve and the step under the cursor."""
-    steps = TableOf(table="plan_steps", id=ID, open=open_step, empty="no steps")
+    led = {"from_broker": cells.of_leads("leader"), "to_broker": cells.of_leads("new_leader")}
+    steps = TableOf(table="plan_steps", id=ID, cells=led, open=open_step, empty="no steps")
     beside = Box(
         DetailPanel, PlotOf(_curve, "bl-plan-curve", of=ID), FactsOf(_step, "bl-plan-step", of=ID), id="bl-plan-detail"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.scalar import Scalar
 
-from tui.actions import bindings
+from tui.actions import Action, bindings
 from tui.views.shared.sections import DetailPanel, Fit, Level, Section, TableOf
 from tui.views.shared.tab import Tab
 from tui.widgets.drawing.canvas import Frame
@@ -221,6 +221,10 @@ class ViewPane(Tab):
             self._height = target.styles.inline.height if target.styles.inline.has_rule("height") else None
             target.styles.height = "1fr"
             self.screen.maximized = target
+
+    def key_words(self) -> Mapping[str, Action]:
+        """Return actions, by id, of which the key bar says something else here than elsewhere."""
+        return {}
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
