@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual.containers import Horizontal, Vertical
 
 from engine.core.parameters import asks_what_if
+from tui.host import host_of
 from tui.views.broker_load import cells, drawing, plan
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
@@ -348,7 +349,7 @@ class Pane(ViewPane):
 
     def key_words(self) -> Mapping[str, Action]:
         """Return what the keys do where steps of a plan are shown."""
-        known, asked = self.app.actions_by_id, self._plans and self.parameters.plan
+        known, asked = host_of(self).actions_by_id, self._plans and self.parameters.plan
         words = enumerate(plan.WORDS.items(), 1) if asked else ()
         return {name: replace(known[name], title=title, bar=rank) for rank, (name, title) in words}
 
