@@ -14,8 +14,10 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import history
-from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount, labels
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, Told, errors_frame
+from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant.errors import Told, errors_frame
+from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
 
 ALL_TASKS = "number of tasks"

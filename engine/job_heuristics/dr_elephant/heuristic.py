@@ -17,7 +17,8 @@ import numpy as np
 
 from engine.core.reading import Problem, clean
 from engine.formats.hadoop_xml import BadXml, root_of
-from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subject, Tree, integer, split
+from engine.job_heuristics.dr_elephant.display import integer, split
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subject, Tree
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

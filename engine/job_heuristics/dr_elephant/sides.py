@@ -10,24 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.gates import (
-    MB,
-    MINUTE,
-    Array,
-    Branch,
-    Final,
-    Gate,
-    Subject,
-    Tree,
-    clock,
-    details_json,
-    each,
-    java_double,
-    plain,
-    ratio,
-    size,
-    span,
-)
+from engine.job_heuristics.dr_elephant.display import clock, details_json, each, java_double, plain, size, span
+from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Final, Gate, Subject, Tree, ratio
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule, Rules
 from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, Sides, TaskStats, divided, measures
 from engine.job_heuristics.tables import HEURISTICS, SEVERITIES

@@ -17,7 +17,8 @@ from engine.core.view import Context
 from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, Told
+from engine.job_heuristics.dr_elephant.errors import Told
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.whatif import explain, job_verdicts

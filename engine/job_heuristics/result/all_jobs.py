@@ -164,7 +164,7 @@ def extend(
     """
     from engine.job_heuristics.spark.insight import advice as spark_advice  # late: workers that read do not need them
     from engine.job_heuristics.spark.insight import resources as spark_cost
-    from engine.job_heuristics.tez import result as tez_tables
+    from engine.job_heuristics.tez import advice as tez_advice
 
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     names = rules.of(MapReduceHeuristic).names
@@ -182,8 +182,8 @@ def extend(
             "tez fleet",
             on_tez.revisions,
             on_tez.some,
-            tez_tables.costs,
-            tez_tables.recommendations,
+            tez_advice.costs,
+            tez_advice.recommendations,
             rules.of(TezHeuristic),
         ),
     )
@@ -207,6 +207,8 @@ def extend(
         on_spark = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
         opened, of_one = spark_tables.of_app(apps, verdicts, on_spark, job_id, parameters, context)
     elif job_id is not None and job_id in on_tez.apps:
+        from engine.job_heuristics.tez import result as tez_tables
+
         opened, of_one = tez_tables.of_app(on_tez, verdicts, rules.of(TezHeuristic), job_id, parameters, context)
     elif job_id is not None:
         from engine.job_heuristics.mapreduce import result as job_tables

@@ -15,18 +15,13 @@ from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.advice import Insight, insights_frame
 from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, Told
+from engine.job_heuristics.dr_elephant.errors import Told
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.advice import Facts, judged
-from engine.job_heuristics.spark.insight.resources import (
-    PlanRow,
-    Resources,
-    StageTasks,
-    busy_ms,
-    costly,
-    own_times,
-    waves,
-)
+from engine.job_heuristics.spark.insight.resources import Resources, busy_ms
+from engine.job_heuristics.spark.insight.skew import StageTasks, waves
+from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times
 from engine.job_heuristics.spark.insight.whatif import (
     Numbers,
     Prediction,

@@ -16,8 +16,9 @@ import polars as pl
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import CERTAIN, PROVISIONAL, Insight, level
-from engine.job_heuristics.dr_elephant.gates import MB, Array, integer
-from engine.job_heuristics.dr_elephant.judged import grouped
+from engine.job_heuristics.dr_elephant.display import integer
+from engine.job_heuristics.dr_elephant.errors import grouped
+from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag, waves_of
 
 LEAST_MS = 1000

@@ -10,17 +10,9 @@ import polars as pl
 
 from engine.core.view import Context, Finding, Level
 from engine.job_heuristics.dr_elephant import judged, side_stats
-from engine.job_heuristics.dr_elephant.gates import cut
-from engine.job_heuristics.dr_elephant.judged import (
-    STRIPS,
-    Judged,
-    JudgedFleet,
-    Told,
-    findings_of,
-    grouped,
-    root_cause,
-    strips_of,
-)
+from engine.job_heuristics.dr_elephant.display import cut
+from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
+from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, strips_of
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
 from engine.job_heuristics.tez.model import MAP, OTHER, REDUCE, SCOPE, SIDES, App, Apps, Dag, waves_of

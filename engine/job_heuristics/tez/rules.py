@@ -13,19 +13,8 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant import side_stats, sides
-from engine.job_heuristics.dr_elephant.gates import (
-    MB,
-    Array,
-    Branch,
-    Gate,
-    Subject,
-    each,
-    integer,
-    plain,
-    ratio,
-    size,
-    span,
-)
+from engine.job_heuristics.dr_elephant.display import each, integer, plain, size, span
+from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules
 from engine.job_heuristics.dr_elephant.side_stats import SideTasks, divided
 from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, rows, verdicts

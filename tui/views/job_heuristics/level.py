@@ -182,8 +182,8 @@ class OpenJob(Level):
 
     async def whole(self, row: Row) -> None:
         """Open the whole text of the error that a row names; a row that names none goes to all errors of the job."""
+        from engine.job_heuristics.dr_elephant.errors import root_cause
         from engine.job_heuristics.dr_elephant.history import stem
-        from engine.job_heuristics.dr_elephant.judged import root_cause
 
         known = _errors(self.pane.result)
         told = next((str(row[name]) for name in ERROR_COLUMNS if row.get(name)), "")

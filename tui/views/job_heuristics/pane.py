@@ -441,7 +441,7 @@ def _of_one_job(spec: Table) -> Table:
 
 def _details(result: Result, row: Row | None) -> Draw:
     """Return what draws what Dr. Elephant says to a verdict."""
-    from engine.job_heuristics.dr_elephant.gates import labels
+    from engine.job_heuristics.dr_elephant.display import labels
 
     found = [(label, value, "") for label, value in labels(row["details"])] if row is not None else []
     return lambda width, height, glyphs: drawing.facts(found, width)

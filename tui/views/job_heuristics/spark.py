@@ -222,7 +222,7 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
     """Draw the tasks of one stage: how long they took, the longest with their hosts."""
     import polars as pl
 
-    from engine.job_heuristics.dr_elephant.judged import lines_of
+    from engine.job_heuristics.dr_elephant.errors import lines_of
 
     tasks = shown.app.tasks.filter(
         (pl.col("stage_id") == row["stage_id"]) & (pl.col("stage_attempt") == row["attempt"])

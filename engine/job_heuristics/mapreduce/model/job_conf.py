@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.gates import integer
+from engine.job_heuristics.dr_elephant.display import integer
 
 DEFAULT_MB = 2048
 """MB of a container without a numeric setting (Dr. Elephant's default)."""

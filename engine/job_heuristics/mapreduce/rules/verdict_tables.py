@@ -14,17 +14,17 @@ import polars as pl
 
 from engine.core.reading import clean
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant.gates import Array, integer
+from engine.job_heuristics.dr_elephant.display import integer
+from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE
 from engine.job_heuristics.dr_elephant.judged import (
     FAILED,
     STRIPS,
     Judged,
     JudgedFleet,
-    cause_of,
     findings_of,
     judged_fleet,
-    root_cause,
     strips_of,
 )
 from engine.job_heuristics.dr_elephant.side_stats import (

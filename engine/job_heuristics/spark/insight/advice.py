@@ -10,17 +10,9 @@ import polars as pl
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import Advice, Insight, frame_of, granted
 from engine.job_heuristics.spark.insight.findings.application import insights
-from engine.job_heuristics.spark.insight.resources import (
-    PlanRow,
-    Resources,
-    StageTasks,
-    plan_rows,
-    resources,
-    skew_setting,
-    split,
-    split_up,
-    stage_tasks,
-)
+from engine.job_heuristics.spark.insight.resources import Resources, resources, split
+from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
+from engine.job_heuristics.spark.insight.sql import PlanRow, plan_rows
 from engine.job_heuristics.spark.insight.whatif import Scenario, Schedule, changed_app, repartitioned, schedule
 from engine.job_heuristics.spark.model.app import (
     LOW_PEAK,

@@ -13,7 +13,7 @@ import msgspec
 
 from engine.core.reading import Problem, Problems, Reading, clean, decode
 from engine.formats import json_text
-from engine.job_heuristics.dr_elephant.judged import root_cause, with_cause
+from engine.job_heuristics.dr_elephant.errors import root_cause, with_cause
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
 from engine.job_heuristics.spark.reading.events import MOST_TEXT, MOST_TRACE, NO_EVENT, packed

@@ -12,18 +12,11 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import judged
-from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Tree, details_json
+from engine.job_heuristics.dr_elephant.display import details_json
+from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Tree
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule, Rules
-from engine.job_heuristics.dr_elephant.judged import (
-    FAILED,
-    STRIPS,
-    Judged,
-    JudgedFleet,
-    cause_of,
-    findings_of,
-    root_cause,
-    strips_of,
-)
+from engine.job_heuristics.dr_elephant.judged import FAILED, STRIPS, Judged, JudgedFleet, findings_of, strips_of
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.job_heuristics.dr_elephant.gates import MINUTE, java_double, ratio, severities, span
+from engine.job_heuristics.dr_elephant.display import java_double, span
+from engine.job_heuristics.dr_elephant.gates import MINUTE, ratio, severities
 from engine.job_heuristics.spark.model.app import (
     DRIVER,
     LOW_PEAK,

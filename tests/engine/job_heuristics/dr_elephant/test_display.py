@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.job_heuristics.dr_elephant.gates import clock, factor, java_double, size, span
+from engine.job_heuristics.dr_elephant.display import clock, factor, java_double, size, span
 
 
 def test_bytes_and_times() -> None:

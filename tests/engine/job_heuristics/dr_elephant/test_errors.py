@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.reading import clean
-from engine.job_heuristics.dr_elephant.judged import grouped, root_cause, with_cause
+from engine.job_heuristics.dr_elephant.errors import grouped, root_cause, with_cause
 
 TASK = (
     "Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 times, most recent failure: "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.job_heuristics.spark.insight.resources import skew_setting, split_up, stage_tasks
+from engine.job_heuristics.spark.insight.skew import skew_setting, split_up, stage_tasks
 from tests.engine.job_heuristics.spark.test_insights import APP, START, Events, app_of, begun, job, judged, stage, task
 
 AT = START + 5000

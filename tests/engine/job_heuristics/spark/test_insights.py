@@ -13,7 +13,9 @@ from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.findings.application import core_split, unread
 from engine.job_heuristics.spark.insight.findings.stages import launch_gaps
-from engine.job_heuristics.spark.insight.resources import PlanRow, costly, own_times, resources, stage_tasks
+from engine.job_heuristics.spark.insight.resources import resources
+from engine.job_heuristics.spark.insight.skew import stage_tasks
+from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times
 from engine.job_heuristics.spark.model.app import App, Stored, spark_ms
 from engine.job_heuristics.spark.model.assembly import current_apps
 from engine.job_heuristics.view import VIEW

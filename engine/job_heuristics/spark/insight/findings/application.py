@@ -11,7 +11,9 @@ import polars as pl
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import GROWS, MORE, PROVISIONAL, Insight, level
 from engine.job_heuristics.spark.insight.findings.stages import locality_insights, plan_insights, stage_insights
-from engine.job_heuristics.spark.insight.resources import PlanRow, Resources, StageTasks, job_intervals
+from engine.job_heuristics.spark.insight.resources import Resources, job_intervals
+from engine.job_heuristics.spark.insight.skew import StageTasks
+from engine.job_heuristics.spark.insight.sql import PlanRow
 from engine.job_heuristics.spark.insight.whatif import Schedule
 from engine.job_heuristics.spark.model.app import (
     HIGH_PEAK,

@@ -9,15 +9,10 @@ import polars as pl
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import MORE, Insight, level
-from engine.job_heuristics.dr_elephant.judged import grouped
-from engine.job_heuristics.spark.insight.resources import (
-    PlanRow,
-    Resources,
-    StageTasks,
-    children,
-    size_below,
-    skew_setting,
-)
+from engine.job_heuristics.dr_elephant.errors import grouped
+from engine.job_heuristics.spark.insight.resources import Resources
+from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting
+from engine.job_heuristics.spark.insight.sql import PlanRow, children, size_below
 from engine.job_heuristics.spark.model.app import App, has_gpu, spark_ms
 from engine.job_heuristics.spark.rules.settings import SHUFFLE_SERVICE, tasks_wish
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant.gates import Subject, amount, cut, details_json, severities
+from engine.job_heuristics.dr_elephant.display import cut, details_json
+from engine.job_heuristics.dr_elephant.gates import Subject, amount, severities
 from engine.job_heuristics.dr_elephant.heuristic import shipped
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 
