@@ -18,7 +18,7 @@ from engine.broker_load.cruise_control import load_model
 from engine.broker_load.model import history
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
+from engine.broker_load.tables.inputs import BROKERS_IN, CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo
 from engine.core.parameters import parse
@@ -240,16 +240,25 @@ def after_history() -> list[Line]:
 
 
 def plans() -> list[Line]:
-    """Plans at the sizes they must stay quick at; every broker carries uneven loads, and replicas share racks by chance."""
+    """Plans at the sizes they must stay quick at; every broker carries uneven loads; where there are racks, the replicas of two
+    in five partitions share one by chance."""
     lines = []
-    for brokers, partitions, ask, budget in (
-        (50, 10_000, "survive", 3.0), (50, 10_000, "mend", 20.0), (200, 200_000, "survive", 60.0),
+    for brokers, partitions, racks, ask, budget in (
+        (50, 10_000, 0, "survive", 3.0), (50, 10_000, 0, "mend", 20.0), (200, 200_000, 0, "survive", 60.0),
+        (50, 10_000, 5, "survive", 3.0), (50, 10_000, 5, "mend", 20.0), (12, 420, 4, "drain:3", 2.0),
     ):  # fmt: skip
-        inputs, memo = inputs_of(synthetic(brokers, partitions, 50)), Memo()
+        tables, memo = synthetic(brokers, partitions, 50), Memo()
+        if racks:
+            listed = BROKERS_IN.frame({
+                "broker": range(brokers), "host": [f"host-{broker}" for broker in range(brokers)],
+                "rack": [f"rack-{broker % racks}" for broker in range(brokers)], "alive": [True] * brokers,
+            })  # fmt: skip
+            tables[BROKERS_IN.name] = listed.with_columns(pl.lit(1, pl.UInt32).alias(FILE))
+        inputs = inputs_of(tables)
         compute(inputs, memo)  # the loads are there when a plan is asked for
         start = time.process_time()
         result = compute(inputs, memo, ("plan", ask))
         took = time.process_time() - start
-        name = f"{brokers} × {partitions:,} × RF 3: plan={ask}"
+        name = f"{brokers} × {partitions:,} × RF 3{f' in {racks} racks' if racks else ''}: plan={ask}"
         lines.append(Line(name, took, "s", budget, note=str(result.summary.get("plan"))))
     return lines

@@ -72,7 +72,7 @@ before; offline replicas, leaderless [E], and how many partitions and topics bre
 def look(state: State, brokers: Longs) -> Look:
     """Return what a state looks like now."""
     return (
-        brokers, state.sums[:, brokers], state.gained[:, :, brokers], int(state.offline.sum()), state.leaderless.copy(),
+        brokers, state.sums[:, brokers], state.gained[:, :, brokers], state.offline_sum, state.leaderless.copy(),
         int(np.count_nonzero(state.broken)), int(np.count_nonzero(state.topic_excess > 0)),
     )  # fmt: skip
 

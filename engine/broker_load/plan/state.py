@@ -53,6 +53,7 @@ class State:
         self.codes = problem.codes.copy()
         self.cpu = np.where(loads.held, loads.cpu, 0.0)
         self.offline = across(topology.offline_replicas & loads.held)
+        self.offline_sum = int(self.offline.sum())
         self.broken = broken_racks(problem, self.lists) & (self.leader >= 0)
         self._true: tuple[Floats, Limits] | None = None
         self.clock = 0
@@ -176,7 +177,9 @@ class State:
         self._bequeath(row, 1)
         there = self.lists[row].tolist()
         living = ((self.codes[row] & LIVING) > 0).tolist()
-        self.offline[row] = sum(broker >= 0 and not lives for broker, lives in zip(there, living, strict=True))
+        offline = sum(broker >= 0 and not lives for broker, lives in zip(there, living, strict=True))
+        self.offline_sum += offline - int(self.offline[row])
+        self.offline[row] = offline
         if here != there:
             self._move(row, set(here) - {-1}, set(there) - {-1})
         self.clock += 1
