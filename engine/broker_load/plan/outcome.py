@@ -56,6 +56,7 @@ def add(
             )  # fmt: skip
 
         plain = msgspec.structs.replace(parameters, answer="reassignment", **planner.UNCHANGED)
+        planner.problem_of(base, plain, want)  # what is asked wrongly is told before anything is looked for
         whole = planned(msgspec.structs.replace(plain, plan_reject=()))
         made = planner.limited(planned(plain, whole) if plain.plan_reject else whole, parameters)
     except BadPlan as error:
