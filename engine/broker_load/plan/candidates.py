@@ -206,7 +206,7 @@ def effect(state: State, made: Candidates) -> Floats:
     then = hosts = state.sums[:, at] + load
     if state.problem.machine is not None:
         apart = state.problem.machine[made.source] != state.problem.machine[made.target]
-        hosts = state.hosts()[:, at] + load * np.tile(apart, 2)
+        hosts = limits.by_host(state.problem, state.sums)[:, at] + load * np.tile(apart, 2)
     outside = limits.excess(state.bounds, at, then, hosts) / state.bounds.scale[:, None] - state.excess()[:, at]
     change = np.zeros((limits.GOALS, count))
     change[limits.PLACE] = outside[:, :count] + outside[:, count:]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
-from engine.broker_load.cruise_control.goals import MARGIN, NOT_DEFAULT, TOPIC_GAPS, Verdict
+from engine.broker_load.cruise_control.cluster_model import RESOURCES
+from engine.broker_load.cruise_control.goals import MARGIN, TOPIC_GAPS
 from engine.broker_load.model.topology import Flags, Floats, tally
 from engine.broker_load.plan.problem import CPU, DISK, LEADER_IN, LEADERS, NW_IN, NW_OUT, POTENTIAL, REPLICAS, Problem
 
@@ -129,14 +129,3 @@ def excess(bounds: Limits, at: object, sums: Floats, hosts: Floats) -> Floats:
 def outside(bounds: Limits, at: object, sums: Floats, hosts: Floats) -> Flags:
     """Return flags [13, M] of brokers ``at`` outside a band by more than the rounding of a sum; as ``excess``."""
     return np.asarray(excess(bounds, at, sums, hosts) > 1e-9 * (np.abs(sums[COLUMN]) + 1e-6), np.bool_)
-
-
-def listed(verdicts: list[Verdict]) -> list[Verdict]:
-    """Return Cruise Control's 16 default goals of the ``verdicts``, in its order."""
-    return [verdict for verdict in verdicts if verdict.goal not in NOT_DEFAULT]
-
-
-def has_loads(cluster: Cluster) -> bool:
-    """Return whether all sums are numbers."""
-    sums = cluster.sums
-    return all(bool(np.isfinite(sums.raw(name)).all()) for name in RESOURCES)

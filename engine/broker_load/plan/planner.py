@@ -134,7 +134,7 @@ def joined(cluster: Cluster, new: Mapping[int, str], capacity: pl.DataFrame, est
 
 def problem_of(cluster: Cluster, parameters: BrokerLoadParameters, want: Asked) -> Problem:
     """Return what a plan starts from; drained brokers are dead. Raises BadPlan and NoPlan."""
-    if not limits.has_loads(cluster):
+    if not all(np.isfinite(cluster.sums.raw(name)).all() for name in cluster_model.RESOURCES):
         raise NoPlan("a load is not a number")
     drained = _named(cluster, "plan", want.drain)
     skipped, unknown = failover.select(cluster.topology, parameters.plan_skip_brokers)
@@ -198,7 +198,7 @@ def make(
     """Search for a plan; ``free``: only changes that copy nothing; ``old``: a plan, as much of it as may be is a start too."""
     check, report = context
     parameters = problem.parameters
-    verdicts = limits.listed(goals.verdicts(problem.cluster, parameters))
+    verdicts = [one for one in goals.verdicts(problem.cluster, parameters) if one.goal not in goals.NOT_DEFAULT]
     names = [verdict.goal for verdict in verdicts]
     undecided = np.array([verdict.violated is None for verdict in verdicts])
     first = State(problem)

@@ -150,6 +150,6 @@ def excesses(problem: Problem, state: State) -> Floats:
     """Return how far the cluster is outside each of the 16 goals, in the goal's own unit, by the true limits."""
     bounds = limits.limits(problem, state.sums)
     total = np.zeros(limits.GOALS)
-    total[PLACE] = limits.excess(bounds, slice(None), state.sums, state.hosts()).sum(axis=1)
+    total[PLACE] = limits.excess(bounds, slice(None), state.sums, limits.by_host(problem, state.sums)).sum(axis=1)
     total[RACK], total[TOPIC] = state.broken.sum(), state.topic_excess.sum()
     return total

@@ -109,20 +109,13 @@ class Search:
         self.back_to(start)
         return False
 
-    def best(self, made: Candidates) -> tuple[tuple[float, float], int] | None:
-        """Return the candidate that harms hard goals least, then soft ones and the balance; and by how much."""
-        if not len(made):
-            return None
-        (hard, soft), order = self._ranked(made)
-        place = int(order[0])
-        return (float(hard[place]), float(soft[place])), place
-
-    def _ranked(self, made: Candidates) -> tuple[tuple[Floats, Floats], Longs]:
-        """Return how far hard and soft goals [M] are missed more with each candidate, and the candidates, best first."""
+    def _ranked(self, made: Candidates) -> tuple[Floats, Floats, Longs]:
+        """Return how far hard and soft goals [M] (with the balance) are missed more with each candidate, and the candidates, best
+        first."""
         change, distance = candidates.effect(self.state, made), candidates.distance(self.state, made)
         hard = np.maximum(change[HARD], 0.0).sum(axis=0)
         soft = change[self.chased & ~HARD].sum(axis=0) + 0.05 * distance
-        return (hard, soft), np.lexsort((made.target, soft, hard))
+        return hard, soft, np.lexsort((made.target, soft, hard))
 
     # -- what must move ---------------------------------------------------------------------------------------------------
 
@@ -145,16 +138,16 @@ class Search:
         leader, held = int(state.leader[row]), int(state.lists[row, position])
         leads: list[Change | None] = [None]
         if leader == held:
-            spare = candidates.leaderships(state, leader, away=True)
-            mine = spare.take(spare.row == row)
+            mine = candidates.leads(state, np.array([row]))
             leads += [mine.changes(state, one)[0] for one in range(len(mine))]
         for change in leads:
             placed = None if change is None else state.place(*change)
             place = int(np.flatnonzero(state.lists[row] == held)[0])
             made = candidates.moves(state, np.array([row]), np.array([place]), targets)
-            found = self.best(made)
-            if found is not None:
-                options.append((found[0], made.changes(state, found[1])))
+            if len(made):
+                hard, soft, order = self._ranked(made)
+                best = int(order[0])
+                options.append(((float(hard[best]), float(soft[best])), made.changes(state, best)))
             if placed is not None:
                 state.restore(placed)
         if not options:
@@ -177,19 +170,12 @@ class Search:
             shared = (racks[:, :, None] == racks[:, None, :]).sum(axis=2) > 1
             at, position = np.nonzero(shared & (racks >= 0) & (state.lists[rows] != state.leader[rows, None]))
             made = candidates.moves(state, rows[at], position, targets)
-            again = []
-            for row, one in self.best_of_each(made):
+            again, order = [], self._ranked(made)[2]
+            rows, first = np.unique(made.row[order], return_index=True)
+            for row, one in zip(rows.tolist(), order[first].tolist(), strict=True):
                 if self.attempt(made.changes(state, one), "RackAwareGoal", lambda totals: self._no_worse(totals, HARD)):
                     again += [row] if state.broken[row] else []
             fit = np.concatenate([np.array(again, np.int64), later])
-
-    def best_of_each(self, made: Candidates) -> list[tuple[int, int]]:
-        """Return each partition with its best candidate, judged as in ``best``."""
-        if not len(made):
-            return []
-        order = self._ranked(made)[1]
-        rows, first = np.unique(made.row[order], return_index=True)
-        return list(zip(rows.tolist(), order[first].tolist(), strict=True))
 
     def _no_worse(self, totals: Floats, which: Flags) -> bool:
         return bool((totals[which] <= self.now[which] + EPSILON).all())

@@ -212,12 +212,11 @@ def in_order(
 
 def _ordered(every: list[list[Step]]) -> list[Step]:
     """Return all steps by rank; those of one partition stay in their order."""
-    keyed: list[tuple[tuple[int, float, int], int, Step]] = []
-    for steps in every:
-        rank = (0, 0.0, 0)
-        for place, step in enumerate(steps):
-            rank = _rank(step) if not place else max(rank, _rank(step))
-            keyed.append((rank, place, step))
+    keyed = [
+        (rank, place, step)
+        for steps in every
+        for place, (rank, step) in enumerate(zip(itertools.accumulate(map(_rank, steps), max), steps, strict=True))
+    ]
     return [step for _, _, step in sorted(keyed, key=lambda entry: entry[:2])]
 
 

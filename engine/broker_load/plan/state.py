@@ -222,17 +222,12 @@ class State:
         self._kept[name] = self.clock, value
         return value
 
-    def hosts(self) -> Floats:
-        """Return the sums of each broker's machine; the sums themselves where no machine is shared."""
-        return limits.by_host(self.problem, self.sums)
-
     def excess(self) -> Floats:
         """Return how far each broker is outside each band [13, B], in mean loads; not to be written to."""
 
         def excess(at: Longs) -> Floats:
             sums = self.sums[:, at]
-            hosts = sums if self.problem.machine is None else self.hosts()
-            return limits.excess(self.bounds, at, sums, hosts) / self.bounds.scale[:, None]
+            return limits.excess(self.bounds, at, sums, limits.by_host(self.problem, sums)) / self.bounds.scale[:, None]
 
         return self.columns("excess", excess)
 
