@@ -15,8 +15,9 @@ from engine.core.reading import Problem
 from engine.core.view import Context, Headline, Inputs, NoInput, Result, Trend
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight import all_methods
-from engine.query_profile.insight.all_methods import NO_PREDICTIONS, Fits, Predictions
+from engine.query_profile.insight import prediction
+from engine.query_profile.insight.all_methods import Fits
+from engine.query_profile.insight.prediction import NO_PREDICTIONS, Predictions
 from engine.query_profile.insight.profile import Profile, build_profile, compare, methods_side_by_side
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.kinds import KINDS
@@ -68,7 +69,7 @@ class QueryProfile:
         """Return what VividCortex' program prints, by its own rules whatever the parameters say."""
         detail = result.detail
         if detail is None and any(problem.kind == "missing-target" for problem in result.problems):
-            learned = all_methods.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
+            learned = prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
             actual, predicted = (learned.frame[name].to_numpy() for name in ("actual", "predicted"))
             return regression.text([], Sums.zero(0).lines(), actual, predicted, learned.quality)
         return (
@@ -103,7 +104,7 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     told = (p.reason for p in inputs.problems if p.kind in ("other-language", "no-durations"))
     reason = missing or next(told, "nothing to profile")
     predictions = (
-        all_methods.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
+        prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
         if missing and parameters.method == "wlr" and parameters.rules == "upstream"
         else NO_PREDICTIONS
     )
@@ -150,7 +151,7 @@ class _Computation:
         profile = build_profile(self._fits(work), self.parameters.method, self.context)
         rows = self._to_predict(work)
         predictions = (
-            all_methods.predict(profile.fits, rows, profile.method) if profile.lines is not None else NO_PREDICTIONS
+            prediction.predict(profile.fits, rows, profile.method) if profile.lines is not None else NO_PREDICTIONS
         )
         finished = self._tables(profile, predictions, whole, window)
         names = detail.labels(work.classes)
@@ -169,7 +170,7 @@ class _Computation:
             at_ms=self.context.at_ms,
             detail=Detail(
                 profile=profile,
-                exact=lambda: all_methods.exactly(profile.fits, rows),
+                exact=lambda: prediction.exactly(profile.fits, rows),
                 listing=detail.rows(classes, sparks, names),
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
@@ -203,13 +204,13 @@ class _Computation:
         fits.context = self.context
         return fits
 
-    def _to_predict(self, work: Workload) -> all_methods.Rows:
+    def _to_predict(self, work: Workload) -> prediction.Rows:
         """Return the rows of the attached table, or the training rows."""
         attachment = self.parameters.predict
         if attachment is None:
-            return all_methods.Rows(work.x, work.calls, work.y, work.seconds, own=True)
-        reading = self.context.memo.value("attached", attachment, lambda: all_methods.read(attachment))
-        rows, problems = all_methods.attached(work, attachment.name, reading, self.parameters)
+            return prediction.Rows(work.x, work.calls, work.y, work.seconds, own=True)
+        reading = self.context.memo.value("attached", attachment, lambda: prediction.read(attachment))
+        rows, problems = prediction.attached(work, attachment.name, reading, self.parameters)
         self.problems += problems
         return rows
 

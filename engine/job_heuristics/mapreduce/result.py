@@ -21,7 +21,7 @@ from engine.job_heuristics.dr_elephant.errors import Told
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
-from engine.job_heuristics.mapreduce.insight.whatif import explain, job_verdicts
+from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model.model import Attempts, Job, Model, Side
 from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules

@@ -19,7 +19,7 @@ from engine.job_heuristics.dr_elephant.advice import (
 )
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB
-from engine.job_heuristics.dr_elephant.side_stats import Part, costs_of
+from engine.job_heuristics.dr_elephant.metrics import Part, costs_of
 from engine.job_heuristics.tez.insight import CACHE_SIZE, COPIES, START_LATER, WAIT_NEAR
 from engine.job_heuristics.tez.model import App
 from engine.job_heuristics.tez.rules import AM_KEY, HIVE_KEY, OWN_KEYS, TASK_KEY, TezRules, true_mb

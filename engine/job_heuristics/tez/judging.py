@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.view import Context, Finding, Level
-from engine.job_heuristics.dr_elephant import judged, side_stats
+from engine.job_heuristics.dr_elephant import judged, metrics
 from engine.job_heuristics.dr_elephant.display import cut
 from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
 from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, strips_of
@@ -110,7 +110,7 @@ def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Jud
         for k, kind in enumerate(jobs.types)
     ]
     says = [
-        quiet or error or of_rule or side_stats.slow_start_error(app.conf.get(SLOW_START))
+        quiet or error or of_rule or metrics.slow_start_error(app.conf.get(SLOW_START))
         for app, error, quiet, of_rule in zip(listed, errors, unread, of_rules, strict=True)
     ]
     shown = _jobs(units, worst, score, counted, says)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant import side_stats, sides
+from engine.job_heuristics.dr_elephant import metrics, sides
 from engine.job_heuristics.dr_elephant.display import each, integer, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules
@@ -173,7 +173,7 @@ HEURISTICS: tuple[TezHeuristic, ...] = tuple(
     )
 )
 _BY_NAMES = {measure.names: measure for heuristic in HEURISTICS for measure in heuristic.measures}
-MEASURES = (*side_stats.MEASURES, *_BY_NAMES.values())
+MEASURES = (*metrics.MEASURES, *_BY_NAMES.values())
 
 
 def container_mb(conf: Mapping[str, str], side: str) -> int:
@@ -272,9 +272,9 @@ def judge_units(units: Sequence[Unit], rules: TezRules) -> tuple[Jobs, Any, pl.D
         containers.append(np.array(held, dtype=np.int64))
         seconds.append(jobs.side(side)["seconds"])
         peaks.append(jobs.side(side)["peak_mb"])
-    used, wasted = side_stats.memory(containers, seconds, peaks)
+    used, wasted = metrics.memory(containers, seconds, peaks)
     starts = np.array([0 if unit.start_ms is None else unit.start_ms for unit in units], dtype=np.int64)
-    waited = side_stats.waits(jobs.side("map"), jobs.side("reduce"), starts)
+    waited = metrics.waits(jobs.side("map"), jobs.side("reduce"), starts)
     unknown = [unit.own and not unit.tasks["physical_bytes"].is_not_null().any() for unit in units]
     return jobs, made, rows(jobs, made), {
         "used_mb_s": used,

@@ -13,7 +13,7 @@ import polars as pl
 
 from engine.core.tables import Column, Kind, Table
 from engine.formats import sql_text
-from engine.query_profile.insight.all_methods import Exact
+from engine.query_profile.insight.prediction import Exact
 from engine.query_profile.insight.profile import Profile, Saving, saving
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.result import result_tables

@@ -14,7 +14,8 @@ from engine.core.view import Finding, Headline, Level
 from engine.formats.sql_text import label
 from engine.output.exposition import US, Gauge
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.insight.all_methods import UNTESTED, Predictions
+from engine.query_profile.insight.all_methods import UNTESTED
+from engine.query_profile.insight.prediction import Predictions
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.reading.mysql import CATCH_ALL
 from engine.query_profile.workloads.resources import OWN

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from engine.job_heuristics.dr_elephant.decision import Chances, Outlook
 from engine.job_heuristics.dr_elephant.gates import Array, Final, Reading, Tree
-from engine.job_heuristics.mapreduce.insight.whatif import Floats, Sample, job_verdicts, makespan, peak_slots
+from engine.job_heuristics.mapreduce.insight.job_verdicts import Floats, Sample, job_verdicts
+from engine.job_heuristics.mapreduce.insight.whatif import makespan, peak_slots
 from engine.job_heuristics.mapreduce.model.model import RUNNING, Ints, Job, Side
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 

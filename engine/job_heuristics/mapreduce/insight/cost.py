@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
-from engine.job_heuristics.dr_elephant.side_stats import Segments, costs_of
+from engine.job_heuristics.dr_elephant.metrics import costs_of
+from engine.job_heuristics.dr_elephant.side_stats import Segments
 from engine.job_heuristics.mapreduce.model.arrays import KILLED, RUNNING, SUCCEEDED, AttemptArrays, TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.mapreduce.model.model import MB, Model

@@ -15,7 +15,7 @@ import numpy as np
 from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut, each, factor, integer, plain, size, span, split
 from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Final, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import Rule, Rules
-from engine.job_heuristics.dr_elephant.side_stats import MEASURES as OF_METRICS
+from engine.job_heuristics.dr_elephant.metrics import MEASURES as OF_METRICS
 from engine.job_heuristics.dr_elephant.side_stats import Measure, divided, measures
 from engine.job_heuristics.dr_elephant.sides import (
     GC,

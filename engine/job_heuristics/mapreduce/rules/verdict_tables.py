@@ -27,17 +27,8 @@ from engine.job_heuristics.dr_elephant.judged import (
     judged_fleet,
     strips_of,
 )
-from engine.job_heuristics.dr_elephant.side_stats import (
-    UNKNOWN,
-    Sides,
-    SideTasks,
-    Whole,
-    memory,
-    peaks,
-    seconds,
-    slow_start_error,
-    waits,
-)
+from engine.job_heuristics.dr_elephant.metrics import UNKNOWN, Whole, memory, peaks, seconds, slow_start_error, waits
+from engine.job_heuristics.dr_elephant.side_stats import Sides, SideTasks
 from engine.job_heuristics.dr_elephant.sides import (
     SIDES,
     Jobs,

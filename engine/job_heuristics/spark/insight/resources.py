@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.dr_elephant.side_stats import Part, costs_of
+from engine.job_heuristics.dr_elephant.metrics import Part, costs_of
 from engine.job_heuristics.spark.model.app import (
     DRIVER,
     MB,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.mapreduce.insight import certainty
-from engine.job_heuristics.mapreduce.insight.whatif import job_verdicts
+from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.mapreduce.model import model as job_arrays
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from tests.chance import tries

@@ -15,7 +15,7 @@ from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.gates import amount
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.mapreduce.insight import whatif
-from engine.job_heuristics.mapreduce.insight.whatif import Sample, explain, job_verdicts
+from engine.job_heuristics.mapreduce.insight.job_verdicts import Sample, explain, job_verdicts
 from engine.job_heuristics.mapreduce.model import assembly as incremental_assembly
 from engine.job_heuristics.mapreduce.model import model as job_arrays
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS

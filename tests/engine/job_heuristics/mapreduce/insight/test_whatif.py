@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
-from engine.job_heuristics.mapreduce.insight.whatif import (
-    Scenario,
-    job_verdicts,
-    makespan,
-    metrics,
-    peak_slots,
-    predict,
-)
+from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.mapreduce.insight.whatif import Scenario, makespan, metrics, peak_slots, predict
 from engine.job_heuristics.mapreduce.model import model as job_arrays
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from tests.chance import tries
