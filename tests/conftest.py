@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from hypothesis import settings
 
 from tests.chance import tries
 
-settings.register_profile("suite", tries(30))
+settings.register_profile("suite", tries(20))
 settings.load_profile("suite")
 
 
@@ -60,3 +61,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="write what the screens show now as the new goldens",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let workers tell of a passed test once, not of its fixtures too: that took a second for a thousand tests."""
+    worker: Any = next(
+        (one for one in config.pluginmanager.get_plugins() if type(one).__name__ == "WorkerInteractor"), None
+    )
+    if worker is None or config.option.durations or config.option.xmlpath:
+        return
+    send = worker.sendevent
+
+    def tell(name: str, **words: Any) -> None:
+        data = words.get("data")
+        if name != "testreport" or data["when"] == "call" or data["outcome"] != "passed":
+            send(name, **words)
+
+    worker.sendevent = tell

@@ -122,6 +122,8 @@ def unseen() -> AbstractContextManager[Any]:
     return patch.object(Compositor, "render_update", lambda compositor, *_, **__: compositor._dirty_regions.clear())
 
 
+RuleSet.__hash__ = object.__hash__  # the same number, without a call: it is asked for a thousand times for each widget
+
 _PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 

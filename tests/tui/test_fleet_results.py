@@ -73,6 +73,7 @@ def test_a_job_without_histories_is_what_the_tables_hold(
             assert level.query_one("#job-runs", LiveTable).window.height == 1
             await s.press("escape")
             await s.until(lambda: len(s.app.pane.levels) == 1)
+            await s.see("Mapper Speed")  # read again: no thread is left when the dashboard ends
 
     play(story)
 
