@@ -61,7 +61,7 @@ def update(pieces: list[list[str]], spans: list[tuple[int, int, int]]) -> ChopsU
     return ChopsUpdate(chops, spans, ends)
 
 
-@tries(45)
+@tries(30)
 @given(st.data())
 def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.lists(st.text("abc界", min_size=1, max_size=8), min_size=1, max_size=3), min_size=1,
@@ -113,7 +113,7 @@ def test_only_what_differs_from_the_terminal_is_sent_even_after_a_layout() -> No
     assert len(written(render_layout(screen("ab cd", "efghX"), CONSOLE))) == 10
 
 
-@tries(30)
+@tries(20)
 @given(st.lists(st.integers(0, 9), min_size=14, max_size=14), st.integers(-4, 4), st.integers(0, 6), st.integers(7, 14))
 def test_lines_that_move_are_moved_by_the_terminal(ids: list[int], by: int, first: int, end: int) -> None:
     def screen(ids: list[int]) -> LayoutUpdate:

@@ -109,7 +109,7 @@ values = st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | st.text(m
     st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)), max_leaves=12)  # fmt: skip
 
 
-@tries(30)
+@tries(20)
 @given(st.lists(st.dictionaries(st.text(max_size=4), values, max_size=3), max_size=5), st.data())
 def test_damage_in_one_record_changes_that_one_only(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     texts = [json.dumps(row, ensure_ascii=data.draw(st.booleans())).encode("utf-8", "surrogatepass") for row in rows]

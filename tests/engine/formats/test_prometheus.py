@@ -96,7 +96,7 @@ def test_recognises_expositions_only() -> None:
         assert not looks_like(other)
 
 
-@tries(18)
+@tries(12)
 @given(st.binary(max_size=200))
 def test_any_bytes_become_rows_or_problems(data: bytes) -> None:
     """Never an exception; every non-comment line is a row or a problem."""
@@ -106,7 +106,7 @@ def test_any_bytes_become_rows_or_problems(data: bytes) -> None:
     assert scrape.samples.height + sum(p.count for p in scrape.problems) <= wanted + 1
 
 
-@tries(18)
+@tries(12)
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=6))
 def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     """What an exporter escapes comes back, cleaned for a terminal."""

@@ -23,7 +23,7 @@ def test_formats_refuse_nonsense() -> None:
             list(protobuf.fields(data))
 
 
-@tries(18)
+@tries(12)
 @given(st.binary(max_size=3000))
 def test_snappy_round_trip(data: bytes) -> None:
     assert snappy_block(_packed(data)) == data
@@ -33,7 +33,7 @@ def test_snappy_round_trip(data: bytes) -> None:
     assert data.startswith(start) and bool(start) == bool(data)
 
 
-@tries(18)
+@tries(12)
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_varint_round_trip(values: list[int]) -> None:
     data = write_packed(1, values)

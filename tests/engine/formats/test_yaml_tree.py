@@ -31,7 +31,7 @@ SCALARS = st.one_of(
 )
 
 
-@tries(24)
+@tries(16)
 @given(
     st.recursive(
         SCALARS,

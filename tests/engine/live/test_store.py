@@ -49,7 +49,7 @@ def form(kind: str, values: list[int]) -> dict[str, Any]:
     return {"t": {"a": values}} if kind == "one column" else {}
 
 
-@tries(50)
+@tries(33)
 @given(STEPS)
 def test_store_equals_a_list_of_rows(steps: list[tuple[Any, ...]]) -> None:
     store = Store([TABLE])

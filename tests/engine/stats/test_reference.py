@@ -76,7 +76,7 @@ def test_merging_leaves_the_earlier_neighbour_alone() -> None:
     assert found[1].mean_before == pytest.approx(102.5333333333, rel=1e-9)
 
 
-@tries(18)
+@tries(12)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from(["plain", "tied", "signed"]))
 def test_rank_tests_agree_with_scipy(n1: int, n2: int, seed: int, style: str) -> None:
     rng = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def test_equal_values_are_no_difference() -> None:
     assert (found.estimate[0], found.low[0], found.high[0]) == (0.0, 0.0, 0.0)
 
 
-@tries(15)
+@tries(12)
 @given(st.integers(64, 140), st.integers(64, 140), st.integers(0, 2**32 - 1), st.booleans())
 def test_selected_ranks_equal_all_pairs(n1: int, n2: int, seed: int, tied: bool) -> None:
     rng = np.random.default_rng(seed)

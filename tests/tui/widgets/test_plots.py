@@ -30,7 +30,7 @@ def check(lines: list[f.Line], width: int, height: int | None = None) -> None:
 
 
 @given(texts, st.integers(0, 40), st.sampled_from(["left", "right"]))
-@tries(90)
+@tries(60)
 def test_fit_is_exact(text: str, width: int, align: str) -> None:
     out = f.fit(text, width, align)
     assert cell_len(out) == width
@@ -46,7 +46,7 @@ def test_names_that_begin_alike_differ_when_cut() -> None:
 
 
 @given(st.lists(st.tuples(texts, st.sampled_from(["", "ok", "dim"])), max_size=6), st.integers(0, 60))
-@tries(60)
+@tries(40)
 def test_fit_line_is_exact(line: list, width: int) -> None:
     out = f.fit_line(line, width)
     assert f.width_of(out) == width
@@ -54,7 +54,7 @@ def test_fit_line_is_exact(line: list, width: int) -> None:
 
 
 @given(st.text(alphabet=st.characters(), max_size=80), st.integers(1, 30))
-@tries(90)
+@tries(60)
 def test_wrap_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
     lines = f.wrap(text, width)
     assert all(cell_len(line) <= width or len(line) == 1 for line in lines)
@@ -63,7 +63,7 @@ def test_wrap_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
 
 
 @given(series, series, st.integers(0, 120), st.integers(0, 30), glyph_sets, st.booleans(), st.booleans(), texts)
-@tries(45)
+@tries(30)
 def test_plot_is_exact(x, y, width, height, glyphs, step, points, name) -> None:
     one = plot.Series(sorted(v for v in x if v is not None and v == v), y, name, step=step, points=points)
     marks = [plot.Mark(v, name) for v in x[:2] if isinstance(v, float)]
@@ -74,7 +74,7 @@ def test_plot_is_exact(x, y, width, height, glyphs, step, points, name) -> None:
 
 
 @given(series, series, st.integers(0, 100), st.integers(0, 20), glyph_sets)
-@tries(30)
+@tries(20)
 def test_histogram_and_ecdf_are_exact(edges, counts, width, height, glyphs) -> None:
     known = sorted(v for v in edges if v is not None and math.isfinite(v))
     out = plot.histogram(known, counts[: max(len(known) - 1, 0)] or [1.0], width, height, glyphs, other=counts)
@@ -83,7 +83,7 @@ def test_histogram_and_ecdf_are_exact(edges, counts, width, height, glyphs) -> N
 
 
 @given(series, st.integers(0, 100), glyph_sets, texts)
-@tries(45)
+@tries(30)
 def test_bars_are_exact(values, width, glyphs, text) -> None:
     check(bars.bars([bars.Bar(text, v, text) for v in values], width, glyphs), width)
     spans = [bars.Span(float(v), None) for v in values if v is not None]
@@ -139,7 +139,7 @@ kinds = st.sampled_from(["number", "ms", "bytes", "time_ms", "count"])
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12), st.integers(1, 12), kinds)
-@tries(60)
+@tries(40)
 def test_ticks_are_few_and_inside(low: float, size: float, most: int, kind: str) -> None:
     found = axes.ticks((low, low + size), most, kind)
     assert 1 <= len(found) <= max(most, 1)

@@ -105,7 +105,7 @@ def test_filters_find_names_in_lists(text: str, want: list[str]) -> None:
 
 
 @given(st.text(max_size=30))
-@tries(45)
+@tries(30)
 def test_any_filter_text_is_harmless(text: str) -> None:
     window = build(NODES, frame(8), Choice(filter=text))
     assert 0 <= window.height <= 8
@@ -312,7 +312,7 @@ rows = st.lists(
     st.booleans(),
     st.sampled_from([c.name for c in ANY.columns]),
 )
-@tries(45)
+@tries(30)
 def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyphs: str, down: bool, sort: str) -> None:
     table = pl.DataFrame(
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]

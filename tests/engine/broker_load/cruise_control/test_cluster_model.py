@@ -22,7 +22,7 @@ BROKERS = {
 """Two brokers of one host and one of its own; each has room for 100."""
 
 
-@tries(18)
+@tries(12)
 @given(clusters())
 def test_broker_sums_are_the_sums_of_replicas(cluster: Cluster) -> None:
     loads = cluster.loads

@@ -64,7 +64,7 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs
 
 
-@tries(24)
+@tries(16)
 @given(
     st.integers(1, 6),
     st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=6),

@@ -20,7 +20,7 @@ from tests.contract.samples import opened
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.booleans())
 def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
     rules = BrokerLoadParameters(unclean_leader_election=unclean, min_insync_replicas=2)
@@ -35,7 +35,7 @@ def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unc
                 assert cluster.sums.nw_out[other] + every.out[down, other] == pytest.approx(alone.sums.nw_out[other])
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.data())
 def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> None:
     """A clean new leader is the first live replica in sync (or eligible)."""
@@ -58,7 +58,7 @@ def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> Non
         assert found.in_sync[place] == len(left)
 
 
-@tries(18)
+@tries(12)
 @given(clusters())
 def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""

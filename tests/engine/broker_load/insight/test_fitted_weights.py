@@ -12,7 +12,7 @@ from engine.broker_load.insight import fitted_weights
 from tests.chance import tries
 
 
-@tries(30)
+@tries(20)
 @given(st.integers(1, 3), st.integers(4, 40), st.integers(0, 2**32 - 1))
 def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) -> None:
     made = cluster.topology
@@ -31,7 +31,7 @@ def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) ->
 ROWS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=25)
 
 
-@tries(30)
+@tries(20)
 @given(ROWS, st.sets(st.integers(-1, 7), min_size=1))
 def test_descriptions_in_one_pass_are_those_of_each_moment(
     given_rows: list[tuple[int, int, int]], moments: set[int]

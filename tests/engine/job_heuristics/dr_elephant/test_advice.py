@@ -47,7 +47,7 @@ wish = st.builds(
 )  # fmt: skip
 
 
-@tries(60)
+@tries(40)
 @given(st.lists(wish, max_size=8), st.sampled_from([None, "", "60", "words"]))
 def test_no_property_is_moved_both_ways(wishes: list[Wish], set_to: str | None) -> None:
     answers = granted(wishes, SETTINGS, {"size": set_to, "count": set_to}, None)

@@ -14,7 +14,7 @@ def average(values: list[int]) -> int:
     return int(sum(map(float, values)) / len(values)) if values else 0
 
 
-@tries(60)
+@tries(40)
 @given(st.lists(st.lists(st.integers(0, 10**12), max_size=20), min_size=1, max_size=6))
 def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
     """Three splits: by the mean, then twice by the difference of the averages."""
@@ -31,7 +31,7 @@ def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
         assert cut[i] == middle
 
 
-@tries(30)
+@tries(20)
 @given(st.lists(st.lists(st.integers(-(10**9), 10**9), max_size=9), min_size=1, max_size=5))
 def test_median_against_the_plain_rule(jobs: list[list[int]]) -> None:
     segment = np.repeat(np.arange(len(jobs)), [len(j) for j in jobs])
@@ -62,7 +62,7 @@ def test_doubles_are_cast_as_java_casts_them() -> None:
     assert truncated(given[:0]).tolist() == []
 
 
-@tries(30)
+@tries(20)
 @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-9, 9).filter(bool)), max_size=9))
 def test_whole_numbers_are_divided_toward_zero(pairs: list[tuple[int, int]]) -> None:
     a, b = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))

@@ -104,7 +104,7 @@ anything = st.recursive(
 )
 
 
-@tries(18)
+@tries(12)
 @given(st.sampled_from(sorted(FORMATS)), st.data())
 def test_any_value_in_any_place(name: str, data: st.DataObject) -> None:
     """A document in which one value was replaced by anything is read, whatever its type."""

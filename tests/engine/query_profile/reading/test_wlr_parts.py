@@ -82,7 +82,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 JUNK = [b'"', b"\n", b"\r", b",", b"\xff", b"\n\n", b"\xef\xbb\xbf", b"\r\n", b""]
 
 
-@tries(60)
+@tries(40)
 @given(damaged(), st.lists(st.integers(0, 200), max_size=8))
 @example(b"u\n\ns\ner_us", [3])
 def test_parts_give_what_the_whole_gives(data: bytes, cuts: list[int]) -> None:

@@ -97,7 +97,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(rows, classes), y
 
 
-@tries(18)
+@tries(12)
 @given(tables(), st.integers(0, 12))
 def test_sums_are_those_of_a_line_by_line_program_and_add(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table
@@ -128,7 +128,7 @@ def test_long_tables_are_added_row_by_row_too(classes: int) -> None:
     assert np.array_equal(found, row_by_row(whole, y))
 
 
-@tries(18)
+@tries(12)
 @given(tables(), st.integers(0, 12))
 def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table

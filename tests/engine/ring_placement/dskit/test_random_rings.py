@@ -75,7 +75,7 @@ def walk(ring: TokenRing, key: int, operation: Operation) -> list[int]:
 
 
 @given(rings(), st.sampled_from(sorted(OPERATIONS)), st.sampled_from((0, 3, 512)))
-@tries(45)
+@tries(30)
 def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: int) -> None:
     operation = OPERATIONS[name]
     saved, replicas.STEPS = replicas.STEPS, steps
@@ -142,7 +142,7 @@ def test_a_shard_is_stable(ring: TokenRing, tenant: str, size: int, lookback: in
 
 
 @given(rings())
-@tries(18)
+@tries(12)
 def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
     for zone in ring.zones:
         own = [o for i, o in zip(ring.instances, ring.ownership.tolist(), strict=True) if i.zone == zone]
@@ -151,7 +151,7 @@ def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
 
 
 @given(rings(("a", "b", "c")), st.booleans())
-@tries(30)
+@tries(20)
 def test_token_ranges_are_the_keys_whose_next_token_of_the_zone_is_the_members(ring: TokenRing, low: bool) -> None:
     if low:  # tokens close to both ends of the key space
         moved = {v: (n * 2 if n % 2 else SPACE - 1 - n) for n, v in enumerate(ring.tokens.tolist())}

@@ -28,7 +28,7 @@ from tests.engine.ring_placement.cases import (
 )
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.data())
 def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids
@@ -54,7 +54,7 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
         assert gone.datasets_with_changed_shard_set == sum(sets[i] != sets[half + i] for i in range(half))
 
 
-@tries(18)
+@tries(12)
 @given(clusters(), st.data())
 def test_tries_are_those_of_a_client(placement: Placement, data: st.DataObject) -> None:
     down = data.draw(st.sets(st.sampled_from(placement.ring.ids)))

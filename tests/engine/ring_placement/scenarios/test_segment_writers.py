@@ -13,7 +13,7 @@ from tests.chance import tries
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "service-1", "ünïcödé", "a longer name than a view holds"]))
 
 
-@tries(18)
+@tries(12)
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=60))
 def test_distinct_rows_and_their_numbers(rows: list[tuple[str | None, str | None]]) -> None:
     frame = pl.DataFrame(rows, schema={"tenant": pl.String, "dataset": pl.String}, orient="row")

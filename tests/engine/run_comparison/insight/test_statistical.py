@@ -85,7 +85,7 @@ def test_one_bad_run_stands_out_by_its_influence(tmp_path: Path) -> None:
     assert runs["influence"].null_count() == 0
 
 
-@tries(18)
+@tries(12)
 @given(st.integers(3, 10), st.integers(3, 10), st.integers(0, 2**32 - 1), st.floats(0.3, 3.0), st.floats(0.5, 0.95))
 def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor: float, margin: float) -> None:
     rng = np.random.default_rng(seed)

@@ -238,7 +238,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@tries(45)
+@tries(30)
 @given(BYTES | JSON.map(lambda v: json.dumps(v).encode()), st.integers(0, len(READERS) - 1), st.booleans())
 def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
     reader = READERS[number]
@@ -258,7 +258,7 @@ def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
                 assert not frame["value"].drop_nulls().is_infinite().any()
 
 
-@tries(18)
+@tries(12)
 @given(st.integers(0, 400))
 def test_every_cut_of_a_good_file_is_told(at: int) -> None:
     data = GOOD.encode()

@@ -83,7 +83,7 @@ one = st.builds(
 )
 
 
-@tries(50)
+@tries(33)
 @given(st.lists(one, max_size=12), st.integers(1, 9000), st.floats(1, 3))
 def test_causes_add_up_to_every_attempt(tasks, reduce_mb, headroom):
     job = model(tasks, reduce_memory_mb=reduce_mb)

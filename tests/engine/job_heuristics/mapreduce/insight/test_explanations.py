@@ -151,7 +151,7 @@ def test_averages_over_no_task_have_nothing_to_explain():
     assert unexplained == {"Mapper Speed", *(f"{side} {word}" for side in ("Mapper", "Reducer") for word in words)}
 
 
-@tries(50)
+@tries(33)
 @given(sides)
 def test_moving_the_deciding_limit_changes_the_level(rows):
     """Each limit that decides really holds the verdict: with it one level stricter the verdict would differ or tie."""
@@ -166,7 +166,7 @@ def test_moving_the_deciding_limit_changes_the_level(rows):
                     assert not limit.decides or limit.level == found.level
 
 
-@tries(25)
+@tries(17)
 @given(sides, st.integers(1, 5))
 def test_unit_weights_are_the_tasks_themselves(rows, copies):
     job = arrays_job(rows)

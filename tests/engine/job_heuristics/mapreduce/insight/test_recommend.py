@@ -101,7 +101,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@tries(18)
+@tries(12)
 @given(st.lists(one, max_size=15), st.integers(1, 20_000), st.sampled_from(["", "x", "0.5", "1e400", "-3"]))
 def test_any_job_gives_sane_advice(tasks, memory, value):
     conf = dict.fromkeys(ADVICE_KEYS, value) if value else {}
@@ -111,7 +111,7 @@ def test_any_job_gives_sane_advice(tasks, memory, value):
         assert row["key"] and float(row["value"]) >= 0 and row["text"]
 
 
-@tries(18)
+@tries(12)
 @given(st.lists(st.tuples(st.lists(one, max_size=15), st.integers(1, 20_000)), min_size=1, max_size=4))
 def test_preselection_misses_no_recommendation(jobs):
     models = [model(tasks, job_id=f"job_1_{k:04}", map_memory_mb=mb) for k, (tasks, mb) in enumerate(jobs)]

@@ -129,7 +129,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@tries(18)
+@tries(12)
 @given(
     st.lists(one, max_size=10),
     st.builds(

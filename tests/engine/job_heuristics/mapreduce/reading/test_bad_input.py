@@ -98,7 +98,7 @@ def test_read_in_pieces_equals_read_at_once(form: str) -> None:
         assert found == ends(whole)
 
 
-@tries(18)
+@tries(12)
 @given(st.binary(max_size=400), st.sampled_from(["x.jhist", "job_1_1_conf.xml", "x.json", "job_1_1.summary"]))
 def test_garbage_never_raises(data: bytes, name: str) -> None:
     prefixes = (

@@ -132,7 +132,7 @@ FORMULAS: dict[str, Callable[[Sequence[Task]], int | tuple[int, int]]] = {
 }  # fmt: skip
 
 
-@tries(18)
+@tries(12)
 @given(some)
 def test_any_tasks_give_what_the_formulas_say(tasks: list[Task]) -> None:
     conf = {"mapreduce.map.memory.mb": "4096", "mapreduce.reduce.memory.mb": "4096"}
