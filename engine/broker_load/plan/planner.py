@@ -230,8 +230,8 @@ def make(
     if want.survive and all(worth(steps)[2] for steps, _ in ends):  # mending all goals may leave losses more room
         ends += [end(len(ways) - 1, way) for way in mending]
     steps, left_out = min(ends, key=lambda end: worth(end[0]))
-    expected = 0 if want.survive else len(why)
-    if mending and worth(steps)[2] > expected:  # something is missed that may be reached from here
+    # Something is missed that may be reached from here.
+    if mending and worth(steps)[2] > len(why) * (not want.survive):
         again = end(len(ways) - 1, replace(ways[0], old=steps))
         steps, left_out = min((steps, left_out), again, key=lambda end: worth(end[0]))
     least = proofs.least_mb(problem, first, undecided)

@@ -349,9 +349,8 @@ class Pane(ViewPane):
 
     def key_words(self) -> Mapping[str, Action]:
         """Return what the keys do where steps of a plan are shown."""
-        known, asked = host_of(self).actions_by_id, self._plans and self.parameters.plan
-        words = enumerate(plan.WORDS.items(), 1) if asked else ()
-        return {name: replace(known[name], title=title, bar=rank) for rank, (name, title) in words}
+        known, words = host_of(self).actions_by_id, plan.WORDS if self._plans and self.parameters.plan else {}
+        return {name: replace(known[name], title=words[name], bar=rank) for rank, name in enumerate(words, 1)}
 
     async def back(self) -> bool:
         """Close the level on top; a plan that was cut for it is whole again."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 ID = "bl-plan"
 """Of the table of steps."""
-HINT = "P plans for all goals, again for the next loss only; D drains brokers, a (here) adds some"
-KEYS = ": cut the plan here   x drop the plan   u undo   ? all keys"
 WORDS = {
     "table.select": "After it", "broker-load.kill": "Reject", "broker-load.write": "Write",
     "broker-load.make-plan": "Other plan", "broker-load.drain": "Drain", "broker-load.add": "Add",
@@ -31,8 +29,10 @@ WORDS = {
 
 def content(open_step: Callable[[Row], Any]) -> Box:
     """Return the first line, the steps, and beside them the curve and the step under the cursor."""
-    led = {"from_broker": cells.of_leads("leader"), "to_broker": cells.of_leads("new_leader")}
-    steps = TableOf(table="plan_steps", id=ID, cells=led, open=open_step, empty="no steps")
+    steps = TableOf(
+        table="plan_steps", id=ID, open=open_step, empty="no steps",
+        cells={"from_broker": cells.of_leads("leader"), "to_broker": cells.of_leads("new_leader")},
+    )  # fmt: skip
     beside = Box(
         DetailPanel, PlotOf(_curve, "bl-plan-curve", of=ID), FactsOf(_step, "bl-plan-step", of=ID), id="bl-plan-detail"
     )
@@ -43,9 +43,12 @@ def _first(result: Result) -> list[Fact]:
     """Return the plan in a sentence and the keys; without a plan, what is free, and how to ask for one."""
     told = result.summary.get("plan")
     if told is not None:
-        return [("plan", told, "title"), ("keys", KEYS, "dim")]
+        return [("plan", told, "title"), ("keys", ": cut the plan here   x drop the plan   u undo   ? all keys", "dim")]
     free = [finding.text for finding in result.findings if finding.subject == "plan"]
-    return [*(("free", text.partition(": see")[0], "title") for text in free), ("keys", HINT, "dim")]
+    return [
+        *(("free", text.partition(": see")[0], "title") for text in free),
+        ("keys", "P plans for all goals, again for the next loss only; D drains brokers, a (here) adds some", "dim"),
+    ]
 
 
 def _curve(result: Result, row: Row | None) -> Draw | None:
