@@ -156,8 +156,7 @@ def way_out() -> list[Binding]:
     return [Binding(",".join(sorted(RESERVED)), "quit", show=False, priority=True, system=True)]
 
 
-IN_BOXES = ("app.theme", "app.glyphs", "app.suspend")
-"""Ids of the actions that also work while a box is open."""
+IN_BOXES = ("app.theme", "app.glyphs", "app.suspend")  # ids of the actions that also work while a box is open
 
 
 def box_bindings() -> list[Binding]:

@@ -32,14 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.engine")
 
-FIRST_RESULT_TIMEOUT_S = 5.0
-"""Most seconds that loading the other views waits for the first result of the shown one."""
-FIRST_PAINT_S = 0.1
-"""Seconds that it then waits for the result to be drawn: importing would slow that down by half."""
-PROGRESS_AFTER_S = 0.4
-"""Seconds before a computation is shown as running: quick ones would flicker on the status line."""
-PROGRESS_INTERVAL_S = 0.25
-"""Smallest number of seconds between two progress messages."""
+FIRST_RESULT_TIMEOUT_S = 5.0  # most seconds that loading the other views waits for the first result of the shown one
+FIRST_PAINT_S = 0.1  # seconds that it then waits for the result to be drawn: importing would slow that down by half
+PROGRESS_AFTER_S = 0.4  # seconds before a computation is shown as running: quick ones would flicker on the status line
+PROGRESS_INTERVAL_S = 0.25  # smallest number of seconds between two progress messages
 
 
 def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str, str]]:

@@ -31,8 +31,7 @@ class Changed(Message):
         return isinstance(message, Changed)
 
 
-SCAN = "scan"
-"""What ``Progress`` of the first scan names instead of a view."""
+SCAN = "scan"  # what ``Progress`` of the first scan names instead of a view
 
 
 @dataclass

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.tabs")
 
-OVERVIEW = -1
-"""Index of the overview among the tabs; it is there if there are several views."""
+OVERVIEW = -1  # index of the overview among the tabs; it is there if there are several views
 
 
 def first_tab(entries: Sequence[Entry], wanted: Iterable[str | None]) -> int:

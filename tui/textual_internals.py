@@ -56,12 +56,10 @@ def notify_outside(app: App[Any], text: str) -> None:
 
 Look = tuple[str, str, str]
 """Codes of attributes, foreground and background. A space without attributes has no foreground of its own: an empty one."""
-Shown = tuple[str, Look]
-"""A character on the terminal and its look."""
+Shown = tuple[str, Look]  # a character on the terminal and its look
 PLAIN: Look = ("", "39", "49")
 BLANK: Shown = (" ", ("", "", "49"))
-NEAR = 8
-"""Cells that did not change are sent if they are fewer than this: skipping them costs as much."""
+NEAR = 8  # cells that did not change are sent if they are fewer than this: skipping them costs as much
 WORTH, FAR = 100, 12
 """Cells that a move of lines saves at least, besides the lines that it moves them by, and the farthest move."""
 
@@ -96,8 +94,7 @@ class Wire:
         self._lines: dict[int, dict[int, Shown]] = {}
         self._now = PLAIN
         self._out: list[str] = []
-        self.width = 0
-        """Cells of a line of the screen."""
+        self.width = 0  # cells of a line of the screen
         self.held = False
         """Whether only the first line is sent for now; what is drawn meanwhile is sent in one go, by ``send_held``."""
 

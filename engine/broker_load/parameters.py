@@ -7,8 +7,7 @@ from typing import Annotated
 
 from engine.core.parameters import Attachment, Parameters, option
 
-MODES = ("upstream", "corrected", "regression")
-"""Values of ``mode``; upstream: as Cruise Control computes loads."""
+MODES = ("upstream", "corrected", "regression")  # values of ``mode``; upstream: as Cruise Control computes loads
 
 
 @dataclass(frozen=True, slots=True)

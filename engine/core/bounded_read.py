@@ -8,10 +8,8 @@ import select
 import stat
 from pathlib import Path
 
-MAX_BYTES = 64 << 20
-"""Largest file that is read, in bytes."""
-PATIENCE_S = 5.0
-"""Seconds to wait for data of a pipe (``<(command)``)."""
+MAX_BYTES = 64 << 20  # largest file that is read, in bytes
+PATIENCE_S = 5.0  # seconds to wait for data of a pipe (``<(command)``)
 
 
 def read_bounded(path: Path | str, limit: int = MAX_BYTES) -> bytes:

@@ -9,17 +9,14 @@ from functools import partial
 from typing import Literal, get_args
 
 Packing = Literal["", "gzip", "zstd", "lz4", "snappy", "lzf"]
-PACKED = (".gz", ".gzip", ".zst", ".zstd", ".lz4", ".snappy", ".lzf")
-"""Name endings of compressed files."""
+PACKED = (".gz", ".gzip", ".zst", ".zstd", ".lz4", ".snappy", ".lzf")  # name endings of compressed files
 _ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
 
 
 MAX_RATIO = 500
 """Maximum compression ratio of a file that unpacks to more than ``RATIO_FROM``; beyond it is taken for a bomb."""
-RATIO_FROM = 64 << 20
-"""Unpacked bytes that even the smallest file may have."""
-MOST_UNPACKED = 1 << 30
-"""Default limit of unpacked bytes per file."""
+RATIO_FROM = 64 << 20  # unpacked bytes that even the smallest file may have
+MOST_UNPACKED = 1 << 30  # default limit of unpacked bytes per file
 
 
 _BEGINNINGS: dict[bytes, Packing] = {

@@ -55,8 +55,7 @@ class Delta(Generic[K]):
         return bool(self.changed or self.removed or self.everything)
 
 
-_NEVER = object()
-"""Stamp of a group that was never computed."""
+_NEVER = object()  # stamp of a group that was never computed
 
 
 class _Stamps(Generic[K]):
@@ -191,8 +190,7 @@ class FramePartials(_Stamps[K], Generic[K]):
         return self._frames[name]
 
 
-_CHUNKS = 64
-"""A frame of more chunks than this is copied into one."""
+_CHUNKS = 64  # a frame of more chunks than this is copied into one
 
 
 def _gathered(

@@ -13,8 +13,7 @@ import msgspec
 
 from engine.core.bounded_read import read_bounded
 
-LARGEST = 2.0**63
-"""Numbers below it, and above its negative, are taken: what is computed holds no others."""
+LARGEST = 2.0**63  # numbers below it, and above its negative, are taken: what is computed holds no others
 
 
 class Attachment(msgspec.Struct, frozen=True):

@@ -12,8 +12,7 @@ from engine.core.compression import MOST_UNPACKED, Budget
 if TYPE_CHECKING:
     from engine.core.tables import Rows, Table  # late: needs Polars, which a text or a problem does not
 
-MAX_FIELD = 4096
-"""Maximum characters of a field; longer texts are cut when they are read."""
+MAX_FIELD = 4096  # maximum characters of a field; longer texts are cut when they are read
 
 # C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, byte-order mark, lone surrogates,
 # interlinear annotation, tag characters: each can move the cursor, reorder or hide what an operator reads.
@@ -117,8 +116,7 @@ def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:
     return ()
 
 
-MORE = "more-problems"
-"""Kind of the problem that counts the unlisted ones."""
+MORE = "more-problems"  # kind of the problem that counts the unlisted ones
 
 
 def bounded(problems: Iterable[Problem], most: int) -> tuple[Problem, ...]:
@@ -142,8 +140,7 @@ class Problems(list[Problem]):
     Add problems only by ``append``, ``extend`` and ``+=``.
     """
 
-    MOST = 1000
-    """Different problems that stay listed; beyond twice as many the rest is only counted."""
+    MOST = 1000  # different problems that stay listed; beyond twice as many the rest is only counted
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         super().__init__()
@@ -177,8 +174,7 @@ class Problems(list[Problem]):
         return type(self), (list(self),)
 
 
-HEAD = 8192
-"""Bytes (after decompression) that recognition sees."""
+HEAD = 8192  # bytes (after decompression) that recognition sees
 
 
 @dataclass(frozen=True, slots=True)

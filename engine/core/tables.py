@@ -46,8 +46,7 @@ def height_of(rows: Rows) -> int:
     return next((len(column) for column in rows.values()), 0)
 
 
-_SMALL = 5_000
-"""Up to this many rows a list is the fastest way to make a column of nulls."""
+_SMALL = 5_000  # up to this many rows a list is the fastest way to make a column of nulls
 
 
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
@@ -104,8 +103,7 @@ class Table:
     order: tuple[str, ...] = ()
     title: str = ""
     seldom: bool = False
-    schema: pl.Schema = field(init=False, repr=False, compare=False)
-    """Polars schema of the table. Do not modify."""
+    schema: pl.Schema = field(init=False, repr=False, compare=False)  # Polars schema of the table. Do not modify.
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

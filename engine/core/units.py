@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.core.tables import Kind
 
-NOTHING = "–"
-"""Shown for a missing value."""
+NOTHING = "–"  # shown for a missing value
 
 NUMERIC: frozenset[str] = frozenset(
     {"count", "number", "bytes", "bytes_per_s", "ms", "s", "time_ms", "percent", "ratio", "mb_s"}
@@ -31,8 +30,7 @@ RANKS: dict[str, int] = {
 }  # fmt: skip
 """Severity words from harmless to worst; ``none`` and ``ok`` are equal."""
 
-LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critical")
-"""The engine's level words by rank."""
+LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critical")  # the engine's level words by rank
 
 
 def finite(value: Any) -> float | None:

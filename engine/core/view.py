@@ -15,8 +15,7 @@ from engine.core.parameters import Parameters
 from engine.core.reading import FileKind, Problem, fold
 from engine.core.tables import Table
 
-FILE = "file"
-"""Column (UInt32) that the store adds to every input table: the id of the file that the row comes from."""
+FILE = "file"  # column (UInt32) that the store adds to every input table: the id of the file that the row comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +189,9 @@ class Inputs:
         return replace(self, past=past, since_ms=max(now_ms, old.since_ms + 1))
 
 
-UNPACKED = 10
-"""Assumed compression ratio of compressed files."""
-VERSIONS = 60
-"""Past snapshots kept: an hour of a page that is written once a minute."""
-PAST_BYTES = 128 << 20
-"""Most bytes (size on disk) of file versions that only the past still holds."""
+UNPACKED = 10  # assumed compression ratio of compressed files
+VERSIONS = 60  # past snapshots kept: an hour of a page that is written once a minute
+PAST_BYTES = 128 << 20  # most bytes (size on disk) of file versions that only the past still holds
 
 
 def _unpacked(info: FileInfo) -> int:
@@ -248,8 +244,7 @@ class Finding:
     count: int = 1
 
 
-TREND_LENGTH = 120
-"""Maximum length of a trend."""
+TREND_LENGTH = 120  # maximum length of a trend
 
 
 @dataclass(frozen=True, slots=True)

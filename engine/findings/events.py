@@ -13,15 +13,11 @@ from engine.core import units
 from engine.core.tables import Column, Table
 from engine.core.view import Finding, Headline, Level, Result
 
-Change = Literal["new", "worse", "better", "gone"]
-"""How a finding, or the level of a headline number, changed."""
+Change = Literal["new", "worse", "better", "gone"]  # how a finding, or the level of a headline number, changed
 
-KEPT = 500
-"""Events that a feed keeps; the oldest go."""
-FOLD = 3
-"""Findings of one result that have an event each; more that changed alike are one event."""
-FLAPPING_MS = 300_000
-"""Milliseconds within which the same event again is counted, not listed again."""
+KEPT = 500  # events that a feed keeps; the oldest go
+FOLD = 3  # findings of one result that have an event each; more that changed alike are one event
+FLAPPING_MS = 300_000  # milliseconds within which the same event again is counted, not listed again
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +179,7 @@ class Feed:
         return Feed((*fresh, *rest)[:KEPT])
 
 
-LISTED = 200
-"""Findings of one view that the list of all findings holds at most."""
+LISTED = 200  # findings of one view that the list of all findings holds at most
 
 
 def worst_first(results: Mapping[str, Result]) -> list[tuple[str, Finding]]:

@@ -11,10 +11,8 @@ from engine.core import units
 if TYPE_CHECKING:
     from engine.core.view import Finding, Headline, Result
 
-KEPT = 200
-"""Findings of a view that are kept, the worst ones."""
-PLACES = 10
-"""Sets of watched paths of which looks are kept, those seen last."""
+KEPT = 200  # findings of a view that are kept, the worst ones
+PLACES = 10  # sets of watched paths of which looks are kept, those seen last
 
 
 class State(Protocol):

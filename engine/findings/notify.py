@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from engine.core import units
 from engine.core.parameters import Parameters, option
 
-NEVER = 99
-"""A rank above every level."""
+NEVER = 99  # a rank above every level
 
 
 class NotifySettings(Parameters, frozen=True, kw_only=True):

@@ -10,8 +10,7 @@ from typing import cast
 from engine.core.compression import Budget, Damaged, Packing, sniff
 from engine.formats.unpack import unpacked
 
-MAGIC = b"PK\x03\x04"
-"""First bytes of an archive, and of the header in front of each entry."""
+MAGIC = b"PK\x03\x04"  # first bytes of an archive, and of the header in front of each entry
 
 
 def first_name(head: bytes) -> bytes | None:

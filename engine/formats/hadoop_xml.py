@@ -12,12 +12,10 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-MAX_BYTES = 64 * 2**20
-"""Bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
+MAX_BYTES = 64 * 2**20  # bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB.
 MAX_TAGS = 400_000
 """Most tags of an XML file that is parsed: each element takes about 250 bytes of memory, and a property up to ten tags."""
-_JAVA_BLANKS = "".join(map(chr, range(33)))
-"""Characters that Java's ``String.trim`` removes."""
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # characters that Java's ``String.trim`` removes
 _LONG_NAMESPACE = re.compile(rb"xmlns[^=<]{0,100}=\s*[\"'][^\"'<]{256}")
 """Longest namespace: it is repeated in the name of each element below it."""
 

@@ -28,24 +28,15 @@ from engine.core.memory import available
 from engine.core.processes import Processes
 from engine.core.reading import clean
 
-PATIENCE_S = 60.0
-"""Seconds after which decoding a file is given up."""
-IDLE_S = 10.0
-"""Seconds without a file after which the child process is ended."""
-MOST_CELLS = 40_000_000
-"""Most rows times columns of a file: a few bytes can announce billions of equal rows."""
-CELL = 8
-"""Bytes of a decoded value, about; the rule on unpacked bytes counts them so."""
-MOST_TEXT = 1 << 30
-"""Most bytes of all texts together: equal ones are stored once."""
-MOST_ROWS = 5_000_000
-"""Most rows that one query gives."""
-SLICE = 1 << 17
-"""Rows that are decoded and sent at a time."""
-LONGEST_TEXT = 1 << 16
-"""Most characters of one text in the answer of a query."""
-THREADS = 4
-"""Threads that decode."""
+PATIENCE_S = 60.0  # seconds after which decoding a file is given up
+IDLE_S = 10.0  # seconds without a file after which the child process is ended
+MOST_CELLS = 40_000_000  # most rows times columns of a file: a few bytes can announce billions of equal rows
+CELL = 8  # bytes of a decoded value, about; the rule on unpacked bytes counts them so
+MOST_TEXT = 1 << 30  # most bytes of all texts together: equal ones are stored once
+MOST_ROWS = 5_000_000  # most rows that one query gives
+SLICE = 1 << 17  # rows that are decoded and sent at a time
+LONGEST_TEXT = 1 << 16  # most characters of one text in the answer of a query
+THREADS = 4  # threads that decode
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 T = TypeVar("T")
@@ -169,8 +160,7 @@ class _Child:
         raise Damaged(reason)
 
 
-_file = b""
-"""The file that this process decodes, if it is the child."""
+_file = b""  # the file that this process decodes, if it is the child
 
 
 def _tried(function: Callable[..., Any], *given: Any) -> Any:

@@ -11,8 +11,7 @@ from typing import Any
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types of a field. ``BYTES`` is length-delimited: texts, nested messages, packed lists."""
-MOST_FIELDS = 500_000
-"""Most fields of one message, which take half a second."""
+MOST_FIELDS = 500_000  # most fields of one message, which take half a second
 
 
 class WireError(ValueError):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-MAX_QUERY = 1 << 16
-"""Characters of a statement that identify its class."""
+MAX_QUERY = 1 << 16  # characters of a statement that identify its class
 
 # Possessive, and a text without its end reaches to the end of the statement: nothing is looked at twice.
 _REST = (
@@ -80,8 +79,7 @@ def query_hash(text: str) -> str:
 
 _OPENS = re.compile(r"([(.]) +")
 _CLOSES = re.compile(r"(?<! ) +([),.;])")
-LABEL = 120
-"""Most characters of a label."""
+LABEL = 120  # most characters of a label
 
 
 def readable(query: str) -> str:

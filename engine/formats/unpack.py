@@ -21,13 +21,10 @@ _CHUNK = 1 << 20
 LZ4_MAGIC = b"LZ4Block"
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 LZF_MAGIC = b"ZV"
-MOST_BLOCK = 64 << 20
-"""Bytes of one unpacked block that are accepted; the libraries write 32 KB to 32 MB."""
-_SNAPPY_RATIO = 22
-"""Bytes that one byte of a Snappy block unpacks to at most: three of them may copy 64."""
+MOST_BLOCK = 64 << 20  # bytes of one unpacked block that are accepted; the libraries write 32 KB to 32 MB
+_SNAPPY_RATIO = 22  # bytes that one byte of a Snappy block unpacks to at most: three of them may copy 64
 _LZ4_SEED = 0x9747B28C
-_LZ4_SUM = 0x0FFFFFFF
-"""lz4-java keeps 28 bits of the checksum."""
+_LZ4_SUM = 0x0FFFFFFF  # lz4-java keeps 28 bits of the checksum
 
 
 class BadBlock(ValueError):
@@ -37,8 +34,7 @@ class BadBlock(ValueError):
 class _Stream:
     """A gzip member or a Zstandard frame. It is fed in small steps, since the content of a step cannot be bounded."""
 
-    unused = b""
-    """Bytes behind the end of the stream."""
+    unused = b""  # bytes behind the end of the stream
 
     def __init__(self, inner: Any, step: int) -> None:
         """``inner``: a decompressor object; ``step``: bytes that it is fed at once."""

@@ -11,14 +11,10 @@ from typing import Any, Literal
 
 import yaml
 
-DEEPEST = 60
-"""Levels of nesting that are read; deeper nodes are empty texts."""
-_TOO_DEEP = 300
-"""Levels of nesting beyond which a text is refused: parsing time grows with the depth."""
-MOST_NODES = 200_000
-"""Values that are read, which takes about a second and 100 MB."""
-_LONGEST = 200
-"""Characters of a number, flag or time: YAML's numbers in base 60 take quadratic time."""
+DEEPEST = 60  # levels of nesting that are read; deeper nodes are empty texts
+_TOO_DEEP = 300  # levels of nesting beyond which a text is refused: parsing time grows with the depth
+MOST_NODES = 200_000  # values that are read, which takes about a second and 100 MB
+_LONGEST = 200  # characters of a number, flag or time: YAML's numbers in base 60 take quadratic time
 
 _TAGS = "tag:yaml.org,2002:"
 
@@ -70,8 +66,7 @@ class _Scalars(yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
 
 
 _SCALARS = _Scalars()
-_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's parser is some twenty times faster."""
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's parser is some twenty times faster
 
 
 def documents(text: str, complain: Callable[[str, int], None], budget: Iterator[int] | None = None) -> list[Node]:

@@ -73,10 +73,8 @@ def gathered(inputs: Iterable[Table], rows: Mapping[str, list[tuple[Any, ...]]],
 SEQ = count("seq", "place of the record in its file, growing: line number or byte")
 
 
-SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
-"""Severity words by value 0-4."""
-LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
-"""Letter of each severity in a job's strip."""
+SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")  # severity words by value 0-4
+LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))  # letter of each severity in a job's strip
 
 JOBS = Table(
     "jobs",
@@ -344,8 +342,7 @@ INSIGHT_TABLES: tuple[Table, ...] = (
 )  # fmt: skip
 """Further result tables, in the order they are shown. The last six only with option job."""
 
-SHOWN_WASTE = 1024 * 36
-"""MB·s of a hundredth of a GB·h, as the list shows waste."""
+SHOWN_WASTE = 1024 * 36  # MB·s of a hundredth of a GB·h, as the list shows waste
 _FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")
 LISTING = Table(
     "listing",

@@ -33,8 +33,7 @@ _DEFAULT_BLOCK = JobParameters().block_size
 _OF_ALL_JOBS = ("jobs", "heuristics", "recommendations", "costs", "differences")
 """Tables that hold every job even if option job chooses one."""
 
-MEMORY_PER_BYTE = 0.7
-"""Bytes of memory per byte of history, measured (docs/sizes.md)."""
+MEMORY_PER_BYTE = 0.7  # bytes of memory per byte of history, measured (docs/sizes.md)
 
 
 class JobHeuristics:

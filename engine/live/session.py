@@ -34,10 +34,8 @@ from engine.live.visits import Progress, Visits
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
-ROWS_SHARE = 8
-"""Divisor of the memory limit: the rows of one view may take an eighth of it."""
-PATIENCE_S = 5.0
-"""Seconds that a scan waits for files that another process reads, after all others."""
+ROWS_SHARE = 8  # divisor of the memory limit: the rows of one view may take an eighth of it
+PATIENCE_S = 5.0  # seconds that a scan waits for files that another process reads, after all others
 
 
 def wall_clock() -> int:

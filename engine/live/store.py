@@ -20,8 +20,7 @@ from engine.core.view import FILE
 
 FILE_BYTES = 1 << 30
 """Bytes after which a file takes no more rows: few files stay open, and space is freed in pieces of this size."""
-GROUP_ROWS = 1 << 17
-"""Rows per row group; min/max statistics let a time filter skip whole groups."""
+GROUP_ROWS = 1 << 17  # rows per row group; min/max statistics let a time filter skip whole groups
 
 
 class RowFile:
@@ -74,16 +73,12 @@ class RowFiles:
         return made
 
 
-MERGE_ROWS = 50_000
-"""Most rows of a merged chunk (or a 32nd of the table): a merge copies, which nobody must notice."""
-MERGE_CHUNKS = 64
-"""Chunks above which they are merged: more slow queries down."""
+MERGE_ROWS = 50_000  # most rows of a merged chunk (or a 32nd of the table): a merge copies, which nobody must notice
+MERGE_CHUNKS = 64  # chunks above which they are merged: more slow queries down
 
 
-SELDOM_BYTES = 64 << 20
-"""Most memory for the rows of a ``seldom`` table; at most a share of the memory for all."""
-PUT_ROWS = 1 << 20
-"""Rows that are written to disk, or read from it, at once."""
+SELDOM_BYTES = 64 << 20  # most memory for the rows of a ``seldom`` table; at most a share of the memory for all
+PUT_ROWS = 1 << 20  # rows that are written to disk, or read from it, at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)

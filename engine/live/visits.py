@@ -105,15 +105,11 @@ class Merger:
             self._batch.flush()
 
 
-BATCH_FILES = 1000
-"""Files whose rows become one piece of the store, at most."""
-DUE_AT_ONCE = 4
-"""Files up to which all that are due are looked at together."""
-REST = 10
-"""Factor of the time spent on a file that was given up: it is not tried again before."""
+BATCH_FILES = 1000  # files whose rows become one piece of the store, at most
+DUE_AT_ONCE = 4  # files up to which all that are due are looked at together
+REST = 10  # factor of the time spent on a file that was given up: it is not tried again before
 _STEP_S = 0.1
-Progress = Callable[[float, str], None]
-"""Called with a fraction 0-1 and what is being done."""
+Progress = Callable[[float, str], None]  # called with a fraction 0-1 and what is being done
 
 
 class Visits:

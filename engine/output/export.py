@@ -17,8 +17,7 @@ from engine.core.reading import clean, harmless, harmless_json
 from engine.core.tables import Table
 from engine.core.view import LEVELS, Finding, Level
 
-_BATCH = 10_000
-"""Rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held."""
+_BATCH = 10_000  # rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held
 
 
 def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
@@ -153,8 +152,7 @@ def to_text(frame: pl.DataFrame, table: Table, width: int = 0) -> str:
     return harmless("\n".join(lines) + "\n")
 
 
-_CUT = 32
-"""Fewest characters that a text keeps where a line is too long."""
+_CUT = 32  # fewest characters that a text keeps where a line is too long
 
 
 def _fitting(names: Sequence[str], table: Table, widths: Sequence[int], width: int) -> tuple[list[int], list[int]]:

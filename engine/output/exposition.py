@@ -18,12 +18,9 @@ from engine import __version__
 from engine.core.reading import clean
 from engine.core.view import LEVELS, Result, View
 
-MOST = 20
-"""Rows of a table, and findings, that get series of their own."""
-OTHER = "other"
-"""Value of the first label of the series that adds up the other rows."""
-PERCENT, MB, KB, US = 0.01, 1048576.0, 1024.0, 1e-6
-"""Factors to base units: ratio 0 to 1, bytes, seconds."""
+MOST = 20  # rows of a table, and findings, that get series of their own
+OTHER = "other"  # value of the first label of the series that adds up the other rows
+PERCENT, MB, KB, US = 0.01, 1048576.0, 1024.0, 1e-6  # factors to base units: ratio 0 to 1, bytes, seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from engine.core import units
 from engine.core.tables import Column, Table
 from engine.core.view import Result
 
-MOST_ROWS = 5_000
-"""Tables with more rows are compared by their number of rows only: nobody compares them by eye."""
+MOST_ROWS = 5_000  # tables with more rows are compared by their number of rows only: nobody compares them by eye
 
 
 def _number(name: str, meaning: str, title: str = "", width: int = 12) -> Column:

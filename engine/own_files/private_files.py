@@ -17,10 +17,8 @@ from pathlib import Path
 
 from engine.core.bounded_read import read_bounded
 
-_OTHERS = 0o077
-"""Rights of group and others."""
-PATIENCE_S = 1.0
-"""Seconds after which a lock that another process holds is given up."""
+_OTHERS = 0o077  # rights of group and others
+PATIENCE_S = 1.0  # seconds after which a lock that another process holds is given up
 
 
 def make_folder(path: Path) -> None:

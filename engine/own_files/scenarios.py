@@ -9,8 +9,7 @@ from typing import Any
 from engine.core.parameters import Attachment, BadOption, Parameters, options, parse
 from engine.own_files.settings import State
 
-LONGEST = 60
-"""Most characters in the name of a scenario."""
+LONGEST = 60  # most characters in the name of a scenario
 
 
 class Scenarios:

@@ -31,10 +31,8 @@ from engine.own_files.private_files import (
 
 P = TypeVar("P", bound=Parameters)
 
-CONFIG_VARIABLE = "LOADLENS_CONFIG"
-"""Environment variable that names another settings file."""
-MAX_BYTES = 512 << 10
-"""Largest settings or state file that is read, in bytes."""
+CONFIG_VARIABLE = "LOADLENS_CONFIG"  # environment variable that names another settings file
+MAX_BYTES = 512 << 10  # largest settings or state file that is read, in bytes
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class Settings:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    unread: bool = False
-    """The file could not be read at all (missing although named, not UTF-8, not TOML)."""
+    unread: bool = False  # the file could not be read at all (missing although named, not UTF-8, not TOML)
 
     def of(self, kind: type[P]) -> P:
         """Return the section of type ``kind``, its defaults if the file has none."""

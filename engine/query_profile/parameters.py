@@ -6,8 +6,7 @@ from typing import Annotated
 
 from engine.core.parameters import Attachment, Parameters, option
 
-RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
-"""Metrics that classes can be ranked by."""
+RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")  # metrics that classes can be ranked by
 
 
 class QueryProfileParameters(Parameters, frozen=True, kw_only=True):

@@ -103,16 +103,14 @@ HOST = Table(
     ),
 )
 
-METHODS = ("default", "wlr", "ols", "nnls", "ratio")
-"""Methods of attribution, best first."""
+METHODS = ("default", "wlr", "ols", "nnls", "ratio")  # methods of attribution, best first
 
 
 def _us(name: str, meaning: str, **more: object) -> Column:
     return Column(name, pl.Float64, meaning, "us", "number", **more)  # type: ignore[arg-type]
 
 
-NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
-"""Replace NaN by null, as in all result tables."""
+NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)  # replace NaN by null, as in all result tables
 
 CLASSES = Table(
     "classes",

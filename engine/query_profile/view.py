@@ -31,8 +31,7 @@ from engine.query_profile.workloads import workload
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload, named, names_of
 
-FITS_KEPT = 4
-"""Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""
+FITS_KEPT = 4  # number of workloads and parameters whose fits stay in memory, so that switching back is immediate
 
 
 class QueryProfile:

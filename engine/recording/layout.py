@@ -15,14 +15,10 @@ import msgspec
 import zstandard
 
 MAGIC = b"loadlens recording 1\n"
-PIECE = 1 << 20
-"""Bytes of content in one entry at most."""
-LATEST_NS = (1 << 63) - 1
-"""The latest time of modification that an entry can have, epoch ns; the earliest one is 0."""
-_HEAD = 64 << 10
-"""Bytes of a head at most."""
-_DEEPEST, _LONGEST, _NAME = 64, 4096, 255
-"""Levels of folders, bytes of a path and of one name, at most."""
+PIECE = 1 << 20  # bytes of content in one entry at most
+LATEST_NS = (1 << 63) - 1  # the latest time of modification that an entry can have, epoch ns; the earliest one is 0
+_HEAD = 64 << 10  # bytes of a head at most
+_DEEPEST, _LONGEST, _NAME = 64, 4096, 255  # levels of folders, bytes of a path and of one name, at most
 
 
 class BadRecording(Exception):

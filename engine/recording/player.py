@@ -16,12 +16,9 @@ from engine.recording.layout import BadRecording, Entry, entries, unpacked
 
 log = logging.getLogger(__name__)
 
-SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-"""Steps of ``faster``."""
-NEIGHBOUR = ".loadlens.part"
-"""Temporary name of a file until it is renamed."""
-LOOK_S = 0.1
-"""Seconds between two looks at the clock at most, while nothing is due."""
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)  # steps of ``faster``
+NEIGHBOUR = ".loadlens.part"  # temporary name of a file until it is renamed
+LOOK_S = 0.1  # seconds between two looks at the clock at most, while nothing is due
 
 
 class Player(threading.Thread):

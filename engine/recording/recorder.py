@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MARK = 1024
-"""Bytes at the beginning of a file and before its recorded end that tell growth from a rewrite."""
+MARK = 1024  # bytes at the beginning of a file and before its recorded end that tell growth from a rewrite
 
 
 @dataclass

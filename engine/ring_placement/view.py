@@ -151,14 +151,11 @@ REPLICAS: Answers[ReplicatedPlacement] = Answers(
 )  # fmt: skip
 
 
-KEYED = frozenset({"load-table", "key-table", "block"})
-"""The kinds of files that grow with the number of keys."""
+KEYED = frozenset({"load-table", "key-table", "block"})  # the kinds of files that grow with the number of keys
 MEMORY_PER_BYTE = 2.5
 """Bytes of memory per byte of such a file: measured with 10 million keys, 1.3 for CSV with long names and 5.7 for Parquet."""
-BYTES_PER_PAIR = 48
-"""Bytes of memory per pair of a ring's members: measured with 3,000 to 6,000 members, 40."""
-PAIRS_SHARE = 4
-"""They may take this fraction of the memory: one quarter."""
+BYTES_PER_PAIR = 48  # bytes of memory per pair of a ring's members: measured with 3,000 to 6,000 members, 40
+PAIRS_SHARE = 4  # they may take this fraction of the memory: one quarter
 
 
 class RingPlacement:

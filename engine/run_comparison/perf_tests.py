@@ -25,8 +25,7 @@ from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Pool, RunValues, Samples, Side, pool_runs, values_of_runs
 from engine.stats.ranks import merge
 
-_UNKNOWN = -1
-"""Number of a series that no file of its test has held yet."""
+_UNKNOWN = -1  # number of a series that no file of its test has held yet
 
 
 class BenchmarkKey(NamedTuple):
@@ -118,8 +117,7 @@ def _values_of_run(run: Run, table: KeyTable, series: list[Series], min_count: i
     return RunValues.of(metrics, codes, np.where(np.isnan(values), 0.0, values), counts >= min_count)
 
 
-_BLOCK = 32_768
-"""Values summed at a time, so that they stay in the cache."""
+_BLOCK = 32_768  # values summed at a time, so that they stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +217,7 @@ def compare(
     return Answer(matched | excused, ratio, p), left, right
 
 
-PRINTED = ("Perc99", "Perc90", "Perc50")
-"""Percentiles that the tool prints, in its order."""
+PRINTED = ("Perc99", "Perc90", "Perc50")  # percentiles that the tool prints, in its order
 
 HEADER = ("E2E TEST", "VERB", "RESOURCE", "SUBRESOURCE", "SCOPE", "PERCENTILE", "COMMENTS")
 
@@ -372,8 +369,7 @@ def passes(share: float | None, pass_share: float) -> tuple[str, bool | None]:
     return ("undecided", None) if share is None else ("PASS", True) if share >= pass_share else ("FAIL", False)
 
 
-_PUBLISHED_BLOCK = 65_536
-"""Values handled at a time, so that they stay in the cache."""
+_PUBLISHED_BLOCK = 65_536  # values handled at a time, so that they stay in the cache
 
 
 def _means(side: Side, cutoff: Floats, wanted: NDArray[np.bool_]) -> Floats:

@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 200_000
-"""Values merged at a time, so that a block and its temporaries stay in the second-level cache."""
+_BLOCK = 200_000  # values merged at a time, so that a block and its temporaries stay in the second-level cache
 
 _WORTH_SEARCHING = 120
 """Size of the smaller sample from which searching sorted rows one by one is faster than sorting both together."""
 
-EXACT_PAIRS = 2_500
-"""Largest n1 * n2 for which Mann-Whitney's null distribution is counted exactly (50 against 50)."""
+EXACT_PAIRS = 2_500  # largest n1 * n2 for which Mann-Whitney's null distribution is counted exactly (50 against 50)
 
-EXACT_TIED = 30
-"""Largest n1 + n2 for which the distribution given the ties is counted exactly."""
+EXACT_TIED = 30  # largest n1 + n2 for which the distribution given the ties is counted exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,32 +247,24 @@ def critical_rank(n1: int, n2: int, alpha: float) -> int:
 
 Ints = NDArray[np.int64]
 
-_ALL_PAIRS = 4_000
-"""Pairs up to which all differences are formed; above, ranks are selected without forming them."""
+_ALL_PAIRS = 4_000  # pairs up to which all differences are formed; above, ranks are selected without forming them
 
-_DIFFERENCES = 2_000_000
-"""Differences formed at a time."""
+_DIFFERENCES = 2_000_000  # differences formed at a time
 
-_COARSE = 24
-"""Quantiles of each sample from which the coarse grid of differences is made."""
+_COARSE = 24  # quantiles of each sample from which the coarse grid of differences is made
 
-_SLOPE = 24
-"""Places to both sides in the coarse grid between which differences are assumed to be evenly spread."""
+_SLOPE = 24  # places to both sides in the coarse grid between which differences are assumed to be evenly spread
 
 _REACH, _REACH_SHARE = 48.0, 0.3
 """Ranks by which a predicted bracket reaches beyond its target, plus a share of the root of all pairs."""
 
-_SOME = 5
-"""Every fifth left value is counted to estimate the rank of a guess."""
+_SOME = 5  # every fifth left value is counted to estimate the rank of a guess
 
-_MARGIN = 16
-"""Places in the coarse grid by which the first bracket after a failed prediction reaches beyond its ranks."""
+_MARGIN = 16  # places in the coarse grid by which the first bracket after a failed prediction reaches beyond its ranks
 
-_FEW_DISTINCT = 2_000
-"""Pairs of distinct values up to which pairs are counted; a metric in whole steps has few."""
+_FEW_DISTINCT = 2_000  # pairs of distinct values up to which pairs are counted; a metric in whole steps has few
 
-_ROWS = 48
-"""Rows handled at a time, so that they fit the second-level cache."""
+_ROWS = 48  # rows handled at a time, so that they fit the second-level cache
 
 
 @dataclass(frozen=True, slots=True)

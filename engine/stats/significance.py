@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from engine.stats.ranks import Floats
 
-EXACT_PAIRS = 10_000
-"""Largest n1 * n2 for which lattice paths are counted; above, Kolmogorov's limit is used."""
+EXACT_PAIRS = 10_000  # largest n1 * n2 for which lattice paths are counted; above, Kolmogorov's limit is used
 
 
 def _exact(n1: int, n2: int, gaps: NDArray[np.int64]) -> list[float]:
@@ -84,8 +83,7 @@ def benjamini_hochberg(p: Floats) -> Floats:
     return q
 
 
-_SERIES_TO = 200
-"""Degrees of freedom up to which the finite series is used."""
+_SERIES_TO = 200  # degrees of freedom up to which the finite series is used
 
 
 def t_quantile(share: float, degrees: int) -> float:
@@ -153,14 +151,11 @@ def percentile_interval(values: Floats, confidence: float) -> tuple[float, float
     return float(low), float(high)
 
 
-SLOW = 0.15
-"""Autocorrelation of residuals three intervals apart above which errors are slow drift."""
+SLOW = 0.15  # autocorrelation of residuals three intervals apart above which errors are slow drift
 
-MOST_BYTES = 100e6
-"""Bytes of memory for the Gram matrices of all blocks."""
+MOST_BYTES = 100e6  # bytes of memory for the Gram matrices of all blocks
 
-FEWEST_FITS = 24
-"""Number of bootstrap fits below which their mean still jumps; made even if no intervals are wanted."""
+FEWEST_FITS = 24  # number of bootstrap fits below which their mean still jumps; made even if no intervals are wanted
 
 
 def block_length(rows: int, memory: float = 1.0) -> int:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 COMMANDS = ("demo", "replay", "report", "check", "fleet", "feeds", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
 
-LEVELS = ("low", "moderate", "severe", "critical")
-"""Levels that ``--fail-on`` takes."""
+LEVELS = ("low", "moderate", "severe", "critical")  # levels that ``--fail-on`` takes
 
 EPILOG = """commands:
   loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)

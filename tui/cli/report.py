@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-MOST_PROBLEMS = 10
-"""Number of problems that are listed on standard error; JSON and text have all."""
+MOST_PROBLEMS = 10  # number of problems that are listed on standard error; JSON and text have all
 
 
 def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:

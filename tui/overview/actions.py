@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from tui.overview.pane import Target
     from tui.views.shared.pane import ViewPane
 
-WAIT_S = 0.05
-"""Seconds between two looks."""
-RESULT_S = 30.0
-"""Seconds to wait for the tab's first result; ``ROW_S``: for a table, and for the row to be in it."""
+WAIT_S = 0.05  # seconds between two looks
+RESULT_S = 30.0  # seconds to wait for the tab's first result; ``ROW_S``: for a table, and for the row to be in it
 ROW_S = 5.0
 
 

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from tui.tabs import Tabs
 
 
-PATIENCE_S = 5.0
-"""Seconds after which a view is computed even if the shown tab is computed all the time."""
-LOOK_S = 0.05
-"""Seconds between two checks whether the operator still waits."""
+PATIENCE_S = 5.0  # seconds after which a view is computed even if the shown tab is computed all the time
+LOOK_S = 0.05  # seconds between two checks whether the operator still waits
 REST = 19.0
 """Rest after a computation, as a multiple of its duration: the overview takes at most a twentieth of one processor. The first
 result of each view comes without rest."""
@@ -100,8 +98,7 @@ class Background:
 
 log = logging.getLogger("loadlens.overview")
 
-CALL_EVERY_S = 5.0
-"""Least seconds between two calls (bell, notification)."""
+CALL_EVERY_S = 5.0  # least seconds between two calls (bell, notification)
 
 
 class Overview:

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from tui.overview.briefs import Brief
 
 
-TITLE, AGE, PROBLEMS = 15, 7, 5
-"""Cells for the title of a view, the age of its data and the number of its problems."""
-HISTORY = 120
-"""Values of a number that are remembered if the files tell only the newest one."""
+TITLE, AGE, PROBLEMS = 15, 7, 5  # cells for the title of a view, the age of its data and the number of its problems
+HISTORY = 120  # values of a number that are remembered if the files tell only the newest one
 
 
 @dataclass
@@ -177,8 +175,7 @@ class ViewRows(PickList):
         return self.items
 
 
-LEAST = 8
-"""Lines that are left for what is below the views."""
+LEAST = 8  # lines that are left for what is below the views
 
 
 class OverviewPane(Frame):

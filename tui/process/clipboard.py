@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.app import App
 
-OSC52_LIMIT = 74_994
-"""Largest number of encoded bytes that terminals accept."""
+OSC52_LIMIT = 74_994  # largest number of encoded bytes that terminals accept
 
 
 def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, folder: Path | None = None) -> str:

@@ -15,14 +15,11 @@ from collections.abc import Callable
 
 YOUNG = (50_000, 10)
 """Thresholds of the first two generations: young objects that Python collects by itself, and how many times."""
-OLD = 3000
-"""Threshold of the oldest generation: collections of the second one; Python's own is 10."""
-QUIET_S = 3.0
-"""Seconds without a key or the mouse before a full collection."""
+OLD = 3000  # threshold of the oldest generation: collections of the second one; Python's own is 10
+QUIET_S = 3.0  # seconds without a key or the mouse before a full collection
 INTERVAL_S = 60.0
 """Smallest number of seconds between two full collections, and between two of old objects that are not frozen."""
-MIN_COLLECTIONS = 30
-"""Collections of the second generation since the last full one that make another one worth it."""
+MIN_COLLECTIONS = 30  # collections of the second generation since the last full one that make another one worth it
 
 
 class Collector:

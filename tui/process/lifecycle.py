@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 HANGUP = 128 + signal.SIGHUP
-TERMINATED = 128 + signal.SIGTERM
-"""Exit codes after these signals, as shells report them."""
+TERMINATED = 128 + signal.SIGTERM  # exit codes after these signals, as shells report them
 SAVE_TIMEOUT_S = 5.0
 """Seconds that a process without a terminal may take to save its state and to remove temporary files."""
 HANGUP_TIMEOUT_S = 2.0
 """Seconds from a hang-up to the end of the process: writing to the lost terminal may block for ever."""
-TERMINAL_CHECK_S = 1.0
-"""Seconds between looks at whether the terminal is still there."""
+TERMINAL_CHECK_S = 1.0  # seconds between looks at whether the terminal is still there
 
 RESTORE = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[0m"
 """Escape sequences that undo everything a full-screen program may have switched on."""

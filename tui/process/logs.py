@@ -17,16 +17,11 @@ from pathlib import Path
 
 from engine.own_files.private_files import make_folder, open_file
 
-LINES = 500
-"""Number of log lines kept for the screen."""
-MAX_BYTES = 1 << 20
-"""Size in bytes at which the log file is rotated."""
-PAUSE_S = 5.0
-"""Seconds to wait after a line could not be written (full or read-only disk)."""
-BACKUPS = 2
-"""Number of older log files."""
-LOGGERS = ("loadlens", "engine", "tui", "sample_data")
-"""Top names of all loggers of this program."""
+LINES = 500  # number of log lines kept for the screen
+MAX_BYTES = 1 << 20  # size in bytes at which the log file is rotated
+PAUSE_S = 5.0  # seconds to wait after a line could not be written (full or read-only disk)
+BACKUPS = 2  # number of older log files
+LOGGERS = ("loadlens", "engine", "tui", "sample_data")  # top names of all loggers of this program
 
 
 class Ring(logging.Handler):

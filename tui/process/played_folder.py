@@ -72,8 +72,7 @@ def playing(name: str, make: Callable[[Path], Plays]) -> Iterator[PlayedFolder]:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
-_playing: list[PlayedFolder] = []
-"""Whose folders go when a signal ends the process."""
+_playing: list[PlayedFolder] = []  # whose folders go when a signal ends the process
 
 
 def _leave(number: int, _frame: Any) -> None:

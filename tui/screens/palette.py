@@ -59,8 +59,7 @@ def _meant(word: str) -> frozenset[str]:
     return frozenset({stem}).union(*(alike for alike in ALIKE if alike & {word, stem, stem + "e"}))
 
 
-MOST_ROWS = 20
-"""Number of rows that the palette lists at most."""
+MOST_ROWS = 20  # number of rows that the palette lists at most
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.verdicts import BALANCE
 from engine.core.units import plural
 
-MARGIN = 0.9
-"""Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
+MARGIN = 0.9  # share of (threshold − 1) that Cruise Control keeps as the band around the average
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +183,8 @@ class Verdict:
 Decision = tuple[bool | None, str, int]
 """Whether a goal is violated (None: cannot be decided), the worst offender in words, and how many there are."""
 
-COUNTED = (" replicas", " leaders")
-"""Units of whole numbers."""
-TOPIC_GAPS = (2, 40)
-"""Least and greatest distance of a topic's replica limits on a broker to its average."""
+COUNTED = (" replicas", " leaders")  # units of whole numbers
+TOPIC_GAPS = (2, 40)  # least and greatest distance of a topic's replica limits on a broker to its average
 
 
 def _beyond(cluster: Cluster, bad: Flags, load: Floats, limit: Floats | float, unit: str) -> Decision:

@@ -33,11 +33,9 @@ from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
 from engine.core.view import Context, Inputs
 
-SUMS_BYTES = 64 << 20
-"""Memory for the sums of windows not in use; sums beyond it are computed again when needed."""
+SUMS_BYTES = 64 << 20  # memory for the sums of windows not in use; sums beyond it are computed again when needed
 
-Key = tuple[int, int | None]
-"""Index of a window, and the moment looked at if it lies inside that window."""
+Key = tuple[int, int | None]  # index of a window, and the moment looked at if it lies inside that window
 
 
 class PastWindows:

@@ -15,18 +15,13 @@ from engine.broker_load.model.measured import Observations
 from engine.broker_load.model.topology import Flags, Floats
 from engine.stats.significance import t_quantile
 
-BUCKET = 5.0
-"""Width of a CPU bucket in percent."""
-REQUIRED = 100
-"""Observations a bucket needs, and the length of its ring."""
-BUCKETS = 5
-"""Buckets that must be full before Cruise Control sets its coefficients."""
-_NO_OUT = 10_000_000
-"""Ratio class of observations without bytes out."""
+BUCKET = 5.0  # width of a CPU bucket in percent
+REQUIRED = 100  # observations a bucket needs, and the length of its ring
+BUCKETS = 5  # buckets that must be full before Cruise Control sets its coefficients
+_NO_OUT = 10_000_000  # ratio class of observations without bytes out
 NAMES = {"a": "LEADER_BYTES_IN", "b": "LEADER_BYTES_OUT", "c": "FOLLOWER_BYTES_IN"}
 """Cruise Control's names of the coefficients."""
-Weights = tuple[float | None, float | None, float | None]
-"""Values of a, b and c, None where the data give none."""
+Weights = tuple[float | None, float | None, float | None]  # values of a, b and c, None where the data give none
 
 
 @dataclass(frozen=True, eq=False)

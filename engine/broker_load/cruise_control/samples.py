@@ -47,12 +47,10 @@ LACKING = (
     "partitions report more traffic than their brokers: scrape all rates at one moment",
 )
 """What is missing where a rule of RULES leaves all partitions out, and what gives it."""
-UNSIZED = LACKING[5:7]
-"""Of these, the reasons why sizes are unknown."""
+UNSIZED = LACKING[5:7]  # of these, the reasons why sizes are unknown
 NO_RATES = "no rates by topic: the exporter's rules must keep the label topic of BrokerTopicMetrics"
 
-SkipRules = npt.NDArray[np.int8]
-"""[P] code of RULES of each partition."""
+SkipRules = npt.NDArray[np.int8]  # [P] code of RULES of each partition
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,11 +26,9 @@ from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables.raw_metrics import SAMPLE
 
 Singles = npt.NDArray[np.float32]
-Cores = Callable[[Topology], Floats]
-"""Returns the cores [B] of the brokers of a topology, NaN unknown."""
+Cores = Callable[[Topology], Floats]  # returns the cores [B] of the brokers of a topology, NaN unknown
 
-LATEST = "disk_usage"
-"""The metric of which the newest sample counts, not the mean."""
+LATEST = "disk_usage"  # the metric of which the newest sample counts, not the mean
 CPU = "cpu_usage"
 
 

@@ -16,16 +16,13 @@ Difference = tuple[str, str, str, float, float, str]
 """Answer, subject, value, number given, number derived, and what it is derived from."""
 Check = tuple[tuple[str, str, str], float | None, float | None, str, float]
 """Answer, subject and value; number given, number derived, what it is derived from, and the absolute tolerance."""
-MODEL = "the model"
-"""Basis of differences between an answer and the model."""
-_PRINTED = 0.006
-"""Absolute tolerance: slightly more than half of the last decimal that the Python client prints."""
+MODEL = "the model"  # basis of differences between an answer and the model
+_PRINTED = 0.006  # absolute tolerance: slightly more than half of the last decimal that the Python client prints
 _BOUNDS = (
     ("pnw_out_kbs", max, "nw_out_kbs", "at least network out"),
     ("leaders", min, "replicas", "at most the replicas"),
 )
-_RELATIVE = 1e-4
-"""Relative tolerance: answers are in single precision and printed with few digits."""
+_RELATIVE = 1e-4  # relative tolerance: answers are in single precision and printed with few digits
 _ORDER = {"load": 0, "loadBeforeOptimization": 1, "loadAfterOptimization": 2, "kafka_cluster_state": 3}
 """Preference of the answers that describe a broker, lowest first."""
 SHARED = (

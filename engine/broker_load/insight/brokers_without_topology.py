@@ -14,8 +14,7 @@ _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD
 """Metrics that give a broker's CPU, the preferred one first."""
 
 
-_BEFORE = 50
-"""Moments read before a host's newest sampling interval: its rates need the previous tick of each exporter."""
+_BEFORE = 50  # moments read before a host's newest sampling interval: its rates need the previous tick of each exporter
 
 
 def _newest(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame:

@@ -30,8 +30,7 @@ _STATES: dict[str, tuple[str, Level, str]] = {
     ),
 }  # fmt: skip
 """States of a partition, worst first: what a finding calls them, its level, and what to do."""
-_NAMED = 3
-"""Most partitions that a finding names."""
+_NAMED = 3  # most partitions that a finding names
 
 
 def states(topology: Topology, min_in_sync: int) -> dict[str, Flags]:

@@ -9,8 +9,7 @@ import polars as pl
 
 from engine.broker_load.model.topology import Flags, Floats, Topology
 
-DEFAULT = -1
-"""Broker id of the default entry in ``capacity.json``."""
+DEFAULT = -1  # broker id of the default entry in ``capacity.json``
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,10 +69,8 @@ def _without(rows: pl.DataFrame, left_out: pl.DataFrame) -> pl.DataFrame:
 
 KIND = "mixed-clusters"
 _ADVICE = "their loads are shown as one: give each cluster its own folder and program"
-_SHARE = 0.5
-"""Two descriptions count as two clusters if more than this share of what they have in common differs."""
-_FEW = 3
-"""With fewer partitions in common, different placements are no evidence."""
+_SHARE = 0.5  # two descriptions count as two clusters if more than this share of what they have in common differs
+_FEW = 3  # with fewer partitions in common, different placements are no evidence
 
 
 def find(inputs: Inputs, context: Context) -> list[Problem]:

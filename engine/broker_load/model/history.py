@@ -20,15 +20,11 @@ from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
 from engine.core.view import FILE, Context, Inputs
 
-MOST_ROWS = 1_000_000
-"""Most raw metrics turned into rounds in one pass: it bounds memory."""
-MOST_LEFT_OUT = 0.1
-"""Share of the partitions with a size that may be missing in a description of the whole cluster."""
-MOST_ROUNDS = 2_000
-"""Most rounds built at once."""
+MOST_ROWS = 1_000_000  # most raw metrics turned into rounds in one pass: it bounds memory
+MOST_LEFT_OUT = 0.1  # share of the partitions with a size that may be missing in a description of the whole cluster
+MOST_ROUNDS = 2_000  # most rounds built at once
 
-Stamp = Hashable
-"""Identifies the inputs of a round: equal stamps mean equal rounds."""
+Stamp = Hashable  # identifies the inputs of a round: equal stamps mean equal rounds
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,10 +23,8 @@ MISSING_SHARE = 0.01
 """If more than this share of topics or leader partitions lacks a size, a broker's totals stay as reported."""
 
 
-SLACK = 1.05
-"""Factor by which a partition may exceed its broker's rate before its sample is dropped."""
-QUIET = 10.0
-"""Rate of a broker in KB/s up to which that factor is not applied."""
+SLACK = 1.05  # factor by which a partition may exceed its broker's rate before its sample is dropped
+QUIET = 10.0  # rate of a broker in KB/s up to which that factor is not applied
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +187,7 @@ def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> dict[str, npt.NDArray[
     return {"cpu": cpu, "has_cpu": has, "process": process, "cpu_kind": kinds, "extra": extra, "present": there}
 
 
-_METRICS = 128
-"""Ids of broker-scope metrics lie below this."""
+_METRICS = 128  # ids of broker-scope metrics lie below this
 
 
 def _rates(pair: Longs, rows: pl.DataFrame) -> tuple[Longs, Floats]:

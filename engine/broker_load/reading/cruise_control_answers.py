@@ -318,8 +318,7 @@ class CruiseControlText(Document):
         return rows.reading(len(data), "a printed answer")
 
 
-Lines = list[tuple[int, str]]
-"""Lines left to read, with their numbers, in reverse order."""
+Lines = list[tuple[int, str]]  # lines left to read, with their numbers, in reverse order
 
 
 def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:

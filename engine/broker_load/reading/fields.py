@@ -14,12 +14,9 @@ from engine.core.tables import Table
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")
-MOST_REPLICAS = 100
-"""Longest list of a partition's brokers that is read: arrays are as wide as the longest one."""
-LATEST_MS = 253_402_300_799_999
-"""Last moment accepted as a time, epoch ms: the end of the year 9999."""
-INT32 = 2**31
-"""First number above the range of 32-bit ids."""
+MOST_REPLICAS = 100  # longest list of a partition's brokers that is read: arrays are as wide as the longest one
+LATEST_MS = 253_402_300_799_999  # last moment accepted as a time, epoch ms: the end of the year 9999
+INT32 = 2**31  # first number above the range of 32-bit ids
 
 
 def file_time(source: Source) -> int:

@@ -24,8 +24,7 @@ LABELS = (
 PODS = ("pod", "kubernetes_pod_name", "statefulset_kubernetes_io_pod_name")
 """Labels that name the pod a series was scraped from; ``instance`` is only its address then."""
 
-CLUSTERS = ("strimzi_io_cluster", "kafka_cluster", "cluster")
-"""Labels that name the cluster."""
+CLUSTERS = ("strimzi_io_cluster", "kafka_cluster", "cluster")  # labels that name the cluster
 
 NAMES = (
     r"(?i)^(?:kafka_server_brokertopicmetrics_|kafka_log_log_(?:value|size)\b|node_cpu(?:_seconds_total)?\b|"
@@ -41,8 +40,7 @@ NAMES = (
     r"kubelet_volume_stats_(?:used|capacity)_bytes\b)"
 )
 """Names, or beginnings of names, of the series that are read."""
-ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
-"""Finds such a name anywhere in a file."""
+ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)  # finds such a name anywhere in a file
 
 NODE_CPU = ("node_cpu_seconds_total", "node_cpu")
 MACHINE_INFO = "node_uname_info"
@@ -76,8 +74,7 @@ FACTS = pl.DataFrame(
 (Kafka's gauges of a partition are 0 on followers); by series and name label, both in lower case."""
 GONE_MS = 600_000
 """A broker or partition is gone if exporters have not reported it for this long while they reported others."""
-OF_BROKERS = ("kafka_cluster_", "redpanda_")
-"""Prefixes of facts that brokers themselves report."""
+OF_BROKERS = ("kafka_cluster_", "redpanda_")  # prefixes of facts that brokers themselves report
 
 _BROKERS = r"(?i)kafka|redpanda|broker"
 _OTHERS = r"(?i)exporter|operator|connect|mirror|bridge|zookeeper|ui|cruise|init|sidecar"

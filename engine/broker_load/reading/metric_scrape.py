@@ -185,15 +185,13 @@ def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
     return mapped.with_columns(pl.coalesce(pl.when(own >= 0).then(own), "of_host").alias("broker"))
 
 
-MOST_CLUSTERS = 255
-"""Most clusters distinguished in one file; series of further ones are left out."""
+MOST_CLUSTERS = 255  # most clusters distinguished in one file; series of further ones are left out
 _OF_MACHINES = (
     raw_metrics.NODE_IDLE_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS, raw_metrics.CONTAINER_CORES,
     raw_metrics.CONTAINER_QUOTA, raw_metrics.CONTAINER_PERIOD, raw_metrics.PROCESS_CPU_SECONDS,
 )  # fmt: skip
 """Metrics that not only brokers have."""
-_PLACE = ("host", "cluster", "id_of", "topic", "number")
-"""Columns that identify what a series measures."""
+_PLACE = ("host", "cluster", "id_of", "topic", "number")  # columns that identify what a series measures
 
 
 def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
@@ -232,8 +230,7 @@ def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -
 
 
 _OF_POINTS = ("time_ms", "value")
-MOST_ROWS = 1 << 20
-"""Most rows built at once."""
+MOST_ROWS = 1 << 20  # most rows built at once
 
 
 def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> Rows:

@@ -19,8 +19,7 @@ from engine.core.reading import Document, Log, Problem, Reading, Source, clean, 
 from engine.core.tables import Parts, Table
 from engine.formats import parquet
 
-Read = Callable[[str], pl.Expr]
-"""Reads a column of a file, called by its name."""
+Read = Callable[[str], pl.Expr]  # reads a column of a file, called by its name
 
 
 def _int(name: str, dtype: Any = pl.Int32) -> pl.Expr:

@@ -18,15 +18,11 @@ from engine.broker_load.tables import whatif
 from engine.core.units import plural
 from engine.core.view import Finding, Headline, Level
 
-BROKER_LIMIT = 3000
-"""Most brokers for which every single failure is computed: arrays grow with their square."""
-MATRIX_LIMIT = 250
-"""Most brokers for which the rolling-restart matrix is computed: its rows grow with their square."""
-GROUP_LIMIT = 64
-"""Most racks whose loss is computed."""
+BROKER_LIMIT = 3000  # most brokers for which every single failure is computed: arrays grow with their square
+MATRIX_LIMIT = 250  # most brokers for which the rolling-restart matrix is computed: its rows grow with their square
+GROUP_LIMIT = 64  # most racks whose loss is computed
 
-Row = dict[str, Any]
-"""A row of result table ``failures``."""
+Row = dict[str, Any]  # a row of result table ``failures``
 
 
 @dataclass(frozen=True, eq=False)

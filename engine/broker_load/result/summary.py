@@ -129,8 +129,7 @@ _GOALS = {
 """What each goal is about, and what to do where it is violated."""
 
 
-DEAD = "dead brokers"
-"""Cause of what is found because brokers are dead."""
+DEAD = "dead brokers"  # cause of what is found because brokers are dead
 
 
 def dead_brokers(brokers: pl.DataFrame, listed: bool) -> list[Finding]:

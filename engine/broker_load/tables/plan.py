@@ -108,5 +108,4 @@ PLAN_BATCHES = Table(
     order=("batch",),
 )  # fmt: skip
 
-TABLES = (PLAN_STEPS, PLAN_CURVE, PLAN_GOALS, PLAN_BROKERS, PLAN_BATCHES)
-"""All tables of a plan."""
+TABLES = (PLAN_STEPS, PLAN_CURVE, PLAN_GOALS, PLAN_BROKERS, PLAN_BATCHES)  # all tables of a plan

@@ -40,20 +40,16 @@ NAMES: tuple[str, ...] = (
 )
 """Name of every raw metric; the position is its id."""
 
-ID = {name: number for number, name in enumerate(NAMES)}
-"""Id of a raw metric by name."""
+ID = {name: number for number, name in enumerate(NAMES)}  # id of a raw metric by name
 
 NODE_IDLE_SECONDS = 100
 """Not Cruise Control's: node_exporter's idle seconds of one CPU (a counter; ``partition`` holds the CPU's number)."""
 
-PROCESS_CPU_SECONDS = 101
-"""Not Cruise Control's: CPU seconds of the broker process (a counter)."""
+PROCESS_CPU_SECONDS = 101  # not Cruise Control's: CPU seconds of the broker process (a counter)
 
-PROCESS_LOAD = 102
-"""Not Cruise Control's: the JVM's own ProcessCpuLoad, 0-1."""
+PROCESS_LOAD = 102  # not Cruise Control's: the JVM's own ProcessCpuLoad, 0-1
 
-CONTAINER_CPU_SECONDS = 103
-"""Not Cruise Control's: CPU seconds of the broker's container (a counter)."""
+CONTAINER_CPU_SECONDS = 103  # not Cruise Control's: CPU seconds of the broker's container (a counter)
 
 CONTAINER_CORES = 104
 """Not Cruise Control's: cores that the container may use; else quota over period, the two that follow."""
@@ -107,8 +103,7 @@ IN, OUT, REPL_IN, REPL_OUT, PRODUCE, FETCH, MESSAGES = range(7)
 UNIT = (1 / 1024, 1 / 1024, 1 / 1024, 1 / 1024, 1.0, 1.0, 1.0)
 """Factor from the reported unit (bytes/s, 1/s) to the model's (KB/s, 1/s)."""
 
-MB = 1 / 1048576
-"""Factor from bytes to the model's megabytes."""
+MB = 1 / 1048576  # factor from bytes to the model's megabytes
 
 _MAY_MISS = frozenset(
     {

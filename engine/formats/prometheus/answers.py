@@ -26,12 +26,9 @@ _TYPE = re.compile(rb'"resultType"\s*+:\s*+"[a-z]')
 _RESULT = re.compile(rb'"result"\s*+:\s*+\[\s*+\{')
 _SERIES = re.compile(rb'^\s*+\[?\s*+\{\s*+"(?:metric|values?|timestamps)"\s*+:\s*+[\[{]')
 _NAME = re.compile(rb'"__name__"\s*+:\s*+"([^"\\]*+)"')
-_BETWEEN = re.compile(rb"\}\s*+,\s*+(?=\{)")
-"""Where one series may end and the next begin."""
-_FURTHEST = 9e15
-"""Largest number that is taken for a time, in ms."""
-_MOST_JOINED = 8
-"""Maximum pieces of a damaged document that are tried as one series."""
+_BETWEEN = re.compile(rb"\}\s*+,\s*+(?=\{)")  # where one series may end and the next begin
+_FURTHEST = 9e15  # largest number that is taken for a time, in ms
+_MOST_JOINED = 8  # maximum pieces of a damaged document that are tried as one series
 
 NAMELESS = (
     "series without a name: rate(), sum by and arithmetic drop it. Ask for the raw series, or give the name back: "

@@ -22,17 +22,14 @@ FAMILIES = re.compile(
     r"pyroscope_|cortex_|loki_|tempo_)"
 )
 """Prefixes of the metric names that views read; a test checks every view."""
-MOST_AHEAD_MS = 3_600_000
-"""Milliseconds that a sample may be later than its file, since clocks differ."""
+MOST_AHEAD_MS = 3_600_000  # milliseconds that a sample may be later than its file, since clocks differ
 _ENDINGS = (".json", ".jsonl", ".prom", ".om")
 """Name endings of saved answers: a page of HTML under such a name is a mistake."""
 _HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script|title|body|h1|a\s+href)", re.IGNORECASE)
 _WORDS = re.compile(rb"^[A-Za-z0-9][^\n{}\[\]\"<>=,]*[A-Za-z][^\n{}\[\]\"<>=]*\s*$")
 """A line of words, as in a server's refusal: ``404 page not found``, ``no org id``."""
-_SHORT = 2_000
-"""Maximum bytes of a refusal."""
-_FEW_KEYS = 5
-"""Maximum keys of a refusal in JSON: a message, a code, a request id."""
+_SHORT = 2_000  # maximum bytes of a refusal
+_FEW_KEYS = 5  # maximum keys of a refusal in JSON: a message, a code, a request id
 _PROMTOOL = re.compile(rb"^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\{[^\n]*\} =>(?: |\s*\n)")
 _GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n{]*\{[^\n]*=')
 

@@ -64,8 +64,7 @@ def looks_like(head: bytes) -> bool:
     return bool(lines) and not cgroup and all(_HEAD.match(line) for line in lines)
 
 
-LARGE = 16 << 20
-"""Bytes of text that are parsed at once."""
+LARGE = 16 << 20  # bytes of text that are parsed at once
 
 
 def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Iterator[Scrape]:

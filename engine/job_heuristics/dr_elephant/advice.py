@@ -23,12 +23,9 @@ import polars as pl
 
 from engine.job_heuristics.tables import INSIGHTS, RECOMMENDATIONS, SEVERITIES, of_rows
 
-STEP_MB = 128
-"""Memory is set in multiples of this many MB."""
-LEAST_MB = 512
-"""Least memory, MB, of a container or heap that is recommended."""
-MORE, LESS = "more", "less"
-"""Values of a wish that knows only the direction."""
+STEP_MB = 128  # memory is set in multiples of this many MB
+LEAST_MB = 512  # least memory, MB, of a container or heap that is recommended
+MORE, LESS = "more", "less"  # values of a wish that knows only the direction
 
 
 def plain_number(text: str) -> float | None:

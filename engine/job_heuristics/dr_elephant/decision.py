@@ -20,8 +20,7 @@ from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
 
-ALL_TASKS = "number of tasks"
-"""Label of a gate whose value is the number of tasks."""
+ALL_TASKS = "number of tasks"  # label of a gate whose value is the number of tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,7 @@ def _together(moves: Sequence[tuple[float, str] | None], level: int) -> tuple[fl
     return margin, f"{SEVERITIES[level]} with {' and '.join(words for _, words in possible)}"
 
 
-Chances = tuple[float, float, float, float, float]
-"""Probability 0-1 of each of the five severities."""
+Chances = tuple[float, float, float, float, float]  # probability 0-1 of each of the five severities
 
 
 @dataclass(frozen=True, slots=True)

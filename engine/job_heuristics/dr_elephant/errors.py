@@ -11,13 +11,10 @@ from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.history import stem
 from engine.job_heuristics.tables import ERRORS, of_rows
 
-MOST_CAUSE = 300
-"""Most characters of the line that names the cause."""
-MOST_ERRORS = 200
-"""Most causes of one job that are listed."""
+MOST_CAUSE = 300  # most characters of the line that names the cause
+MOST_ERRORS = 200  # most causes of one job that are listed
 _TRACEBACK, _CAUSED = "Traceback (most recent call last)", "Caused by: "
-_BRIDGE = "py4j.protocol.Py4J"
-"""Python's error that only passes on one of Java."""
+_BRIDGE = "py4j.protocol.Py4J"  # Python's error that only passes on one of Java
 _WORKER_GONE = "Python worker exited unexpectedly"
 _TRACE = ("at ", "... ", "File ")
 _RAISED = re.compile(r"[\s|+-]*([A-Za-z_][\w.]{0,200}(?:Error|Exception|Exit|Interrupt)\b.*)")

@@ -19,8 +19,7 @@ Array = np.ndarray[Any, Any]
 Limits = tuple[float, float, float, float]
 """The limits of LOW, MODERATE, SEVERE and CRITICAL, in the unit that HeuristicConf.xml spells them in."""
 
-MINUTE = 60_000.0
-"""Milliseconds per minute."""
+MINUTE = 60_000.0  # milliseconds per minute
 MB = 2**20
 
 

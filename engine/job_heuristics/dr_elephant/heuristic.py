@@ -91,8 +91,7 @@ def shipped(heuristic: H) -> Rule[H]:
     return Rule(heuristic, heuristic.name, heuristic.limits, heuristic.numbers, texts=heuristic.texts)
 
 
-BLOCK_SIZE = 64 * 2**20
-"""Bytes of an HDFS block that Dr. Elephant assumes."""
+BLOCK_SIZE = 64 * 2**20  # bytes of an HDFS block that Dr. Elephant assumes.
 K = TypeVar("K", bound=Heuristic)
 
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from engine.core.reading import clean
 from engine.job_heuristics.tables import CONF_CHANGES, HISTORY, of_rows
 
-SCALE = 1.4826
-"""Ratio of standard deviation to median absolute deviation for normal data."""
-MOST = 200
-"""Maximum number of runs, those nearest to the chosen one."""
+SCALE = 1.4826  # ratio of standard deviation to median absolute deviation for normal data
+MOST = 200  # maximum number of runs, those nearest to the chosen one
 
 _PARTS = (
     re.compile(r"\b(?:application|job|attempt|task)_\d+(?:_\w+)*", re.I),

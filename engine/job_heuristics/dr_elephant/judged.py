@@ -26,8 +26,7 @@ class Judged:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     strips: pl.DataFrame
-    findings: Mapping[str, tuple[Finding, ...]]
-    """By job, in the same order."""
+    findings: Mapping[str, tuple[Finding, ...]]  # by job, in the same order
 
 
 LEVELS: dict[str, Level] = {
@@ -36,8 +35,7 @@ LEVELS: dict[str, Level] = {
 """Level of a finding by severity."""
 
 
-FAILED = ("FAILED", "KILLED", "ERROR")
-"""States of jobs that did not succeed."""
+FAILED = ("FAILED", "KILLED", "ERROR")  # states of jobs that did not succeed
 FAILURES = ("Error", "Spark failed jobs count", "Spark failed stages count")
 """Labels of verdicts that judge a failure: of a failed job they are one finding."""
 _FACTS = (
@@ -67,8 +65,7 @@ _FACTS = (
 """What a verdict found, by a label that it shows, and what to do if no setting is advised; the first of a value counts."""
 _SKEW = (("{} skew (Group A)", "{} skew (Group B)"), ("Data", "Time"))
 _WORDS = re.compile(r" HH:MM:SS avg| avg| @ |(?<![\d,])1 tasks")
-_PLAIN = {" @ ": " of ", "1 tasks": "1 task"}
-"""How words of Dr. Elephant read in a sentence; others are left out."""
+_PLAIN = {" @ ": " of ", "1 tasks": "1 task"}  # how words of Dr. Elephant read in a sentence; others are left out.
 
 
 def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
@@ -175,8 +172,7 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda one: -units.rank(one.level)))
 
 
-STRIPS = {"job_id": pl.String, "strip": pl.String}
-"""Schema of the strips."""
+STRIPS = {"job_id": pl.String, "strip": pl.String}  # schema of the strips
 
 
 def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...]) -> list[str]:

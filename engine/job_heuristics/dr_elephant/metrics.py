@@ -16,12 +16,9 @@ from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.dr_elephant.side_stats import Measure, TaskStats, divided, truncated
 from engine.job_heuristics.tables import COSTS, of_rows
 
-HEADROOM = 1.5
-"""Multiple of the peak memory that does not count as wasted."""
-VIRTUAL_PER_PHYSICAL = 2.1
-"""Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio."""
-UNKNOWN = -1
-"""Hadoop's value, ms, of a time that was never set."""
+HEADROOM = 1.5  # multiple of the peak memory that does not count as wasted
+VIRTUAL_PER_PHYSICAL = 2.1  # Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio.
+UNKNOWN = -1  # Hadoop's value, ms, of a time that was never set
 
 
 def seconds(tasks: TaskStats) -> Array:
@@ -43,8 +40,7 @@ MEASURES = (
 )
 """Measures of the metrics by Dr. Elephant's code; ``last_finish_ms`` is ``UNKNOWN`` without timed tasks."""
 
-Whole = Sequence[int | None]
-"""One whole number per job."""
+Whole = Sequence[int | None]  # one whole number per job
 
 
 def memory(containers: Sequence[Array], seconds: Sequence[Array], peaks: Sequence[Array]) -> tuple[Whole, Whole]:
@@ -87,8 +83,7 @@ def slow_start_error(value: str | None) -> str:
     return "" if JAVA_DOUBLE.fullmatch(value) else f'java.lang.NumberFormatException: For input string: "{value}"'
 
 
-Part = tuple[int, int, int]
-"""Attempts, MB ms, core ms."""
+Part = tuple[int, int, int]  # attempts, MB ms, core ms
 
 
 def costs_of(

@@ -17,8 +17,7 @@ from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, Sides,
 from engine.job_heuristics.tables import HEURISTICS, SEVERITIES
 
 _NOTHING: dict[str, str] = {}
-SIDES = ("map", "reduce")
-"""The sides of a MapReduce job, in the order of ``Sides``."""
+SIDES = ("map", "reduce")  # the sides of a MapReduce job, in the order of ``Sides``
 
 
 class Jobs:
@@ -153,8 +152,7 @@ def _allowed(verdict: Verdict, rule: SideRule, jobs: Jobs) -> Verdict:
     return Verdict(verdict.given & allowed, verdict.severity, verdict.score, verdict.details)
 
 
-NO_DATA = "No Data Received"
-"""Name of Dr. Elephant's pseudo result for a job without tasks."""
+NO_DATA = "No Data Received"  # name of Dr. Elephant's pseudo result for a job without tasks.
 NO_DATA_ADVICE = "No task ran: check whether the input path holds data and whether filters leave any."
 _NO_DATA_DETAILS = '{"No Data Received":""}'
 
@@ -355,8 +353,7 @@ def time_details(side: str, subject: Subject) -> Mapping[str, list[str]]:
     }
 
 
-DISK_SPEED = 100 * MB
-"""Dr. Elephant's constant speed of a disk, bytes per second."""
+DISK_SPEED = 100 * MB  # Dr. Elephant's constant speed of a disk, bytes per second.
 
 
 def speeds(tasks: TaskStats) -> tuple[Array, Array]:
@@ -387,8 +384,7 @@ def speed_details(subject: Subject) -> Mapping[str, list[str]]:
     }
 
 
-_DECIMALS = 10_000
-"""Dr. Elephant compares the ratio times this, cut to a whole number, with the limits times this."""
+_DECIMALS = 10_000  # Dr. Elephant compares the ratio times this, cut to a whole number, with the limits times this.
 
 
 def spill_ratio(subject: Subject) -> Array:
@@ -416,8 +412,7 @@ def spill_details(subject: Subject) -> Mapping[str, list[str]]:
     }
 
 
-Topic = Mapping[str, Any]
-"""What the declarations of one topic have in common, as arguments of a ``SideHeuristic``."""
+Topic = Mapping[str, Any]  # what the declarations of one topic have in common, as arguments of a ``SideHeuristic``
 SKEW: Topic = {
     "limits": {
         "num_tasks_severity": (10, 50, 100, 200),

@@ -94,8 +94,7 @@ def _left_out(path: str, root: str, names: Names) -> bool:
     return names.ignored(name) or any(names.ignored_folder(folder) for folder in folders)
 
 
-MOST_BYTES = 512 << 20
-"""Bytes of all files of a job that are read in the dashboard's own process."""
+MOST_BYTES = 512 << 20  # bytes of all files of a job that are read in the dashboard's own process
 _SCHEME = re.compile(r"\A[a-z][a-z0-9+.-]*://[^/]*")
 
 

@@ -23,8 +23,7 @@ from engine.job_heuristics.result import rollup
 from engine.job_heuristics.tables import JOBS, LISTING, RECOMMENDATIONS
 from engine.live.files.opening import RegularFile
 
-MOST_BYTES = 1 << 30
-"""Bytes of one file of a table that is read whole."""
+MOST_BYTES = 1 << 30  # bytes of one file of a table that is read whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +148,13 @@ NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attem
 """Columns of LISTING left out of large lists; reports take them from table jobs."""
 REPEATED = ("user", "queue", "job_type", "state", "severity", "upstream_says")
 """Columns with few distinct texts, stored as categories."""
-RESULT = "_result"
-"""Additional column of the list: number of the fleet result a job is taken from."""
-MOST_JOBS = 5_000_000
-"""Most jobs that are listed; a million take 300 MB of memory."""
-MOST_FINDINGS = 1000
-"""Most findings that are listed, worst first; the others are counted by level."""
-MOST_ADVISED = 10_000
-"""Most recommendations that are listed, by saving."""
-MOST_PROBLEMS = 1000
-"""Most problems that are listed per fleet result."""
+RESULT = "_result"  # additional column of the list: number of the fleet result a job is taken from
+MOST_JOBS = 5_000_000  # most jobs that are listed; a million take 300 MB of memory
+MOST_FINDINGS = 1000  # most findings that are listed, worst first; the others are counted by level
+MOST_ADVISED = 10_000  # most recommendations that are listed, by saving
+MOST_PROBLEMS = 1000  # most problems that are listed per fleet result
 
-Check = Callable[[float], None]
-"""Called between files with the fraction done; may raise Cancelled."""
+Check = Callable[[float], None]  # called between files with the fraction done; may raise Cancelled
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,8 @@ FILES = Table(
     key=("job_id",),
     order=("job_id", "path"),
 )
-PER_JOB = (JOBS, HEURISTICS, RECOMMENDATIONS, COSTS, DIFFERENCES)
-"""Tables whose rows each concern one job."""
-WRITTEN = (*PER_JOB, LISTING, PROBLEMS, FINDINGS, FILES)
-"""All tables of a fleet result except the roll-up."""
+PER_JOB = (JOBS, HEURISTICS, RECOMMENDATIONS, COSTS, DIFFERENCES)  # tables whose rows each concern one job
+WRITTEN = (*PER_JOB, LISTING, PROBLEMS, FINDINGS, FILES)  # all tables of a fleet result except the roll-up
 
 
 _BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "at": "')

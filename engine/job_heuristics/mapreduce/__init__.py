@@ -1,4 +1,3 @@
 """MapReduce jobs: from history files to verdicts, advice and the tables of one job."""
 
-ROOMS = ("reading", "model", "rules", "insight", "result")
-"""Lowest first, above ``tables``."""
+ROOMS = ("reading", "model", "rules", "insight", "result")  # lowest first, above ``tables``

@@ -44,10 +44,8 @@ def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], lis
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
 
 
-BUCKETS = 12
-"""Parts into which Hadoop divides the progress of an attempt."""
-MOST = 400
-"""Most attempts that are decoded, sampled evenly."""
+BUCKETS = 12  # parts into which Hadoop divides the progress of an attempt
+MOST = 400  # most attempts that are decoded, sampled evenly
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,8 @@ def _growing(memory: NDArray[np.float64]) -> int:
     return int((rising & (late[:, -1] >= 1.3 * np.maximum(late[:, 0], 1.0))).sum())
 
 
-SLOT_POINTS = 240
-"""Points of the series of containers in use."""
-LANES = 400
-"""Most lanes of attempts that are drawn."""
+SLOT_POINTS = 240  # points of the series of containers in use
+LANES = 400  # most lanes of attempts that are drawn
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,8 +232,7 @@ def extend(
 
 LEAST_COST, LARGE_COST = 1024.0 * 3600, 10 * 1024.0 * 3600
 """Avoidable MB s from which the cost of a job is a finding, low and moderate: 1 and 10 GB·h."""
-LEAST_SHARE = 0.2
-"""Part of what a job held that must be avoidable for that."""
+LEAST_SHARE = 0.2  # part of what a job held that must be avoidable for that
 
 
 def costly(listing: pl.DataFrame, costs: pl.DataFrame, advised: pl.DataFrame) -> list[Finding]:
@@ -316,12 +315,10 @@ def _joined(jobs: pl.DataFrame, *kinds: FramePartials[str]) -> dict[str, pl.Data
     return {name: in_order(jobs, *(kind.frame(name) for kind in some)) for name in names}
 
 
-_FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
-"""Columns taken from JOBS unchanged."""
+_FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)  # columns taken from JOBS unchanged
 
 
-_MOST_HELD = 1000
-"""Dr. Elephant's used memory as a multiple of what was held, beyond which it is an error of units."""
+_MOST_HELD = 1000  # Dr. Elephant's used memory as a multiple of what was held, beyond which it is an error of units.
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:

@@ -17,8 +17,7 @@ GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 """Groupings of jobs; ``hour`` is the UTC hour in which they finished (or were submitted)."""
 _FAILED = ("FAILED", "KILLED", "ERROR")
 _STATES = ("SUCCEEDED", "FAILED", "KILLED", "RUNNING")
-_HOUR = 3_600_000
-"""Milliseconds of an hour."""
+_HOUR = 3_600_000  # milliseconds of an hour
 
 
 def _summed(column: str) -> pl.Expr:
@@ -26,18 +25,15 @@ def _summed(column: str) -> pl.Expr:
     return pl.when(pl.col(column).abs() < _MOST_SUMMED).then(column).otherwise(0)
 
 
-_MOST_SUMMED = 2**53
-"""MB s or ms of one job from which on totals ignore it (285,000 years)."""
+_MOST_SUMMED = 2**53  # MB s or ms of one job from which on totals ignore it (285,000 years)
 _COUNTED: dict[str, tuple[str, tuple[str, ...]]] = {
     "running": ("state", ("RUNNING",)),
     "failed": ("state", _FAILED),
     **{word.lower(): ("severity", (word,)) for word in SEVERITIES},
 }
 """Counts per group: column and the words that count."""
-_ADDED = ("used_mb_s", "wasted_mb_s", "wait_ms")
-"""Whole numbers that are summed over the jobs of a group."""
-_WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
-"""Fractions that are summed over the jobs of a group."""
+_ADDED = ("used_mb_s", "wasted_mb_s", "wait_ms")  # whole numbers that are summed over the jobs of a group
+_WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")  # fractions that are summed over the jobs of a group
 
 
 def summary(listing: pl.DataFrame) -> dict[str, float]:
@@ -64,8 +60,7 @@ WORST: tuple[pl.Expr, ...] = (
 )
 """Sort keys of the job list, descending: avoidable cost as shown if it is a visible share of all, verdict, exact cost, time;
 then the id. Every kind of job has them: Dr. Elephant's waste is not defined for all."""
-NUMBERS = ("avoidable_mb_s", "rank", "submit_ms")
-"""Columns that ``WORST`` reads."""
+NUMBERS = ("avoidable_mb_s", "rank", "submit_ms")  # columns that ``WORST`` reads
 
 
 def worst_first(listing: pl.DataFrame) -> pl.DataFrame:

@@ -53,8 +53,7 @@ class AppDetail:
     prediction: Prediction | None = field(compare=False)
 
 
-SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
-"""Predicted percentages of an application's executors."""
+SHARES = (25, 50, 75, 100, 150, 200, 300, 500)  # predicted percentages of an application's executors
 
 
 def of_app(

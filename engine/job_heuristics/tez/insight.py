@@ -21,8 +21,7 @@ from engine.job_heuristics.dr_elephant.errors import grouped
 from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag, waves_of
 
-LEAST_MS = 1000
-"""Median of a vertex's tasks below which their spread says nothing: starting them takes as long."""
+LEAST_MS = 1000  # median of a vertex's tasks below which their spread says nothing: starting them takes as long
 LEAST_TASKS = 4
 WAIT_NEAR, CACHE_SIZE = "tez.am.container.reuse.locality.delay-allocation-millis", "hive.llap.io.memory.size"
 START_LATER, COPIES = "tez.shuffle-vertex-manager.min-src-fraction", "tez.runtime.shuffle.parallel.copies"

@@ -121,8 +121,7 @@ def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Jud
     return Judged(shown, heuristics, strips, findings)
 
 
-MOST_FAILURES = 20
-"""DAGs of an application that did not succeed and are findings of their own, the newest first."""
+MOST_FAILURES = 20  # DAGs of an application that did not succeed and are findings of their own, the newest first
 
 
 def _failures(app: App) -> list[Finding]:

@@ -20,8 +20,7 @@ from engine.job_heuristics.dr_elephant import judged
 from engine.job_heuristics.tez import tables
 from engine.job_heuristics.tez.reading.kinds import KINDS
 
-MAP, REDUCE, SCOPE, OTHER = range(4)
-"""Sides of an application by the class of a vertex's processor."""
+MAP, REDUCE, SCOPE, OTHER = range(4)  # sides of an application by the class of a vertex's processor
 SIDES = ("map", "reduce", "scope")
 _SIDES = {
     "org.apache.hadoop.hive.ql.exec.tez.MapTezProcessor": MAP,

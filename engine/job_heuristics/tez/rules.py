@@ -21,12 +21,10 @@ from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, rows, v
 from engine.job_heuristics.tez.model import MAP, REDUCE, SIDES, App
 from engine.job_heuristics.tez.tables import COUNTED
 
-TEZ = "tez"
-"""Application type of Tez's heuristics in HeuristicConf.xml."""
+TEZ = "tez"  # application type of Tez's heuristics in HeuristicConf.xml
 _DEFAULT = "container_memory_default_mb"
 DEFAULT_MB = 2048
-WRONG_DEFAULT = 2**31
-"""Dr. Elephant's default container: bytes taken for MB."""
+WRONG_DEFAULT = 2**31  # Dr. Elephant's default container: bytes taken for MB.
 TASK_KEY, HIVE_KEY, AM_KEY = "tez.task.resource.memory.mb", "hive.tez.container.size", "tez.am.resource.memory.mb"
 OWN_KEYS = {"map": "mapreduce.map.memory.mb", "reduce": "mapreduce.reduce.memory.mb", "scope": AM_KEY}
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"

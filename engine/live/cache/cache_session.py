@@ -174,16 +174,11 @@ def _sum(data: bytes | memoryview) -> int:
 
 GROWN = 0.25
 """Share by which a log may grow before its rows are saved again; until then its tail is read at the next start."""
-SEGMENT_BYTES = 256 << 20
-"""Bytes of files after which their rows start another segment."""
-SEGMENTS = 16
-"""Segments of a folder above which they are written again as one."""
-SAVE_EVERY_S = 60.0
-"""Seconds between two writes of a live session to the cache."""
-AGAIN_S = 5.0
-"""Seconds after a write that failed until the next try."""
-Place = tuple[str, str]
-"""Root and view."""
+SEGMENT_BYTES = 256 << 20  # bytes of files after which their rows start another segment
+SEGMENTS = 16  # segments of a folder above which they are written again as one
+SAVE_EVERY_S = 60.0  # seconds between two writes of a live session to the cache
+AGAIN_S = 5.0  # seconds after a write that failed until the next try
+Place = tuple[str, str]  # root and view
 Pair = tuple[TrackedFile, ReaderState]
 
 

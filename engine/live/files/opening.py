@@ -55,8 +55,7 @@ class Opened(Protocol):
         """Close it."""
 
 
-Open = Callable[[str], Opened]
-"""Opens the file at a path. Raises OSError, NotRegular."""
+Open = Callable[[str], Opened]  # opens the file at a path. Raises OSError, NotRegular.
 
 
 class RegularFile:

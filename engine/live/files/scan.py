@@ -20,14 +20,11 @@ from engine.core.reading import Problem
 from engine.live.files.opening import below, canonical, inside, relative
 from engine.live.options import LiveSettings
 
-Stat = tuple[int, int, int, int, int]
-"""Device, inode, size, mtime (ns), ctime (ns)."""
+Stat = tuple[int, int, int, int, int]  # device, inode, size, mtime (ns), ctime (ns)
 
-_STEP = 128
-"""Directory entries after which a scan asks whether to end early."""
+_STEP = 128  # directory entries after which a scan asks whether to end early
 
-MANY = 2000
-"""Hints above which everything is scanned."""
+MANY = 2000  # hints above which everything is scanned
 
 _SUFFIXES = (".tmp", ".part", "~", "_tmp", ".crc")
 _TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs", ".Trash"})

@@ -14,8 +14,7 @@ from engine.core.view import FileInfo
 from engine.live.files.scan import Scanner
 from engine.live.status import Ignored, Status
 
-PER_FILE = 200
-"""Distinct problems listed per file; further ones are counted."""
+PER_FILE = 200  # distinct problems listed per file; further ones are counted
 
 
 @dataclass(slots=True, eq=False)
@@ -107,8 +106,7 @@ class TrackedFile:
         return problems if len(problems) < 2 else bounded(problems, PER_FILE)
 
 
-REMEMBERED = 64
-"""Versions for which the changed files are remembered."""
+REMEMBERED = 64  # versions for which the changed files are remembered
 Touched = Callable[[int], frozenset[int] | None]
 """Returns ids of the files that appeared, changed or disappeared since a version, None if that is no longer known."""
 
@@ -151,8 +149,7 @@ class FileIndex:
         return MappingProxyType(self._infos.copy()), touched
 
 
-IGNORED = 200
-"""Ignored files that a status names; the rest are counted."""
+IGNORED = 200  # ignored files that a status names; the rest are counted
 
 
 class FileStats:

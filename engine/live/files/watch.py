@@ -24,23 +24,17 @@ from engine.live.status import Mode, RootStatus
 
 log = logging.getLogger(__name__)
 
-LONGEST_S = 4.0
-"""Seconds between two full scans at most, so that everything converges within 5 s."""
-_QUICK_FAILURES = 3
-"""Failures in a row after which events rest for ``_REST_S``."""
-_REST_S = 30.0
-"""Seconds without events after repeated failures; a watch that lived longer counts as having worked."""
-BUSY_S = 2.0
-"""Seconds after a change during which the next one is expected, and looked for at every step."""
-IDLE_S = 0.03
-"""Seconds between two looks into the queue of events while nothing changes: each costs a wake-up."""
+LONGEST_S = 4.0  # seconds between two full scans at most, so that everything converges within 5 s
+_QUICK_FAILURES = 3  # failures in a row after which events rest for ``_REST_S``
+_REST_S = 30.0  # seconds without events after repeated failures; a watch that lived longer counts as having worked
+BUSY_S = 2.0  # seconds after a change during which the next one is expected, and looked for at every step
+IDLE_S = 0.03  # seconds between two looks into the queue of events while nothing changes: each costs a wake-up
 REST_S = 0.03
 """Seconds after handing over events without a look into the queue: a computation on them would have to stop each time
 and wait until the looking thread has had its turn, on a busy machine for milliseconds."""
 GIVES_WAY_S = 0.5
 """Seconds for which pending changes take priority over a full scan or a file that is due, and their results over a scan."""
-IDLE_AFTER_S = 0.1
-"""Seconds without changes after which a full scan is done (see above)."""
+IDLE_AFTER_S = 0.1  # seconds without changes after which a full scan is done (see above)
 
 
 class Looker(Protocol):
@@ -121,8 +115,7 @@ class Hints(threading.Thread):
         self._settings = settings
         self._wake = wake
         self._pace = Pace()
-        self.gathered: set[str] = set()
-        """The paths since the watcher took them last (hold the condition)."""
+        self.gathered: set[str] = set()  # the paths since the watcher took them last (hold the condition)
 
     def run(self) -> None:
         """Gather until stopped."""

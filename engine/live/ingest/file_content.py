@@ -15,14 +15,10 @@ from engine.core.reading import HEAD
 from engine.formats.unpack import unpacked
 from engine.live.files.opening import Open, RegularFile
 
-BLOCK = 16 << 20
-"""Bytes of a log that are read at once, so that memory stays bounded."""
-MAX_RECORD = 256 << 20
-"""Bytes without a complete record after which a log is given up."""
-MARK = 1024
-"""Bytes at the beginning of a file, and before an offset, that are fingerprinted."""
-WHOLE = 4 << 20
-"""Bytes up to which a file stays in memory while several readers look at it."""
+BLOCK = 16 << 20  # bytes of a log that are read at once, so that memory stays bounded
+MAX_RECORD = 256 << 20  # bytes without a complete record after which a log is given up
+MARK = 1024  # bytes at the beginning of a file, and before an offset, that are fingerprinted
+WHOLE = 4 << 20  # bytes up to which a file stays in memory while several readers look at it
 
 
 def fingerprint(data: bytes) -> int:

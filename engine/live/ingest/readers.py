@@ -15,8 +15,7 @@ from engine.live.ingest import file_content
 from engine.live.ingest.file_content import MARK, MAX_RECORD, Content, fingerprint
 from engine.live.ingest.registry import Registry
 
-MOST_GATHERED = 500_000
-"""Rows gathered in a store before they become frames."""
+MOST_GATHERED = 500_000  # rows gathered in a store before they become frames
 
 
 class LogReader:

@@ -20,11 +20,9 @@ from engine.live.store import BadRows, Store
 log = logging.getLogger(__name__)
 
 
-UNKNOWN = "not recognised"
-"""Begin of the reason why a file is not read."""
+UNKNOWN = "not recognised"  # begin of the reason why a file is not read
 
-LEAST = 0.5
-"""Share of a format's marks from which on a file is near it."""
+LEAST = 0.5  # share of a format's marks from which on a file is near it
 
 
 class Registry:

@@ -19,8 +19,7 @@ _OF_READER = (
     "name", "consumed", "state", "mark", "digest", "problems", "late_problems", "provisional", "rest", "stale",
     "tried_final", "retained",
 )  # fmt: skip
-Kinds = Mapping[tuple[str, str], FileKind]
-"""Readers by view and id."""
+Kinds = Mapping[tuple[str, str], FileKind]  # readers by view and id
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-IDLE_S = 90.0
-"""Seconds without a file after which the process is ended: files that come every minute find it ready."""
-LARGE = 64 << 20
-"""Bytes read after which it is ended at once: it would hold the memory that they took."""
-_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
-"""Exit codes of a process that a signal from outside has ended."""
+IDLE_S = 90.0  # seconds without a file after which the process is ended: files that come every minute find it ready
+LARGE = 64 << 20  # bytes read after which it is ended at once: it would hold the memory that they took
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)  # exit codes of a process that a signal from outside has ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ their rows over."""
 SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
 """Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand
 the session waits for the last ones."""
-RENEWALS = 3
-"""Number of times the pool is restarted without a suspect."""
+RENEWALS = 3  # number of times the pool is restarted without a suspect
 PATIENCE_S = 30.0
 """Seconds to wait for a task, and one more for each MB of it, before the process that does it counts as hanging."""
 

@@ -49,18 +49,13 @@ class Task:
 SMALL = 2 << 20
 """Bytes that a reader is given in the session's own process at most. Every reader is linear, so that this much takes seconds
 at worst, and one call of C code, which holds the interpreter's lock, no longer than a person notices at the keys."""
-CPU_S = 10.0
-"""Seconds of processor time for one call of a reader,"""
-CPU_S_PER_MB = 2.0
-"""and more of them for each MB that it is given: six times what the slowest reader takes."""
-PATIENCE_S = 300.0
-"""Seconds to wait for a file, whatever its processor time, and"""
+CPU_S = 10.0  # seconds of processor time for one call of a reader,
+CPU_S_PER_MB = 2.0  # and more of them for each MB that it is given: six times what the slowest reader takes
+PATIENCE_S = 300.0  # seconds to wait for a file, whatever its processor time, and
 PATIENCE_S_PER_MB = 60.0
 """more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
-MEMORY = 77
-"""Exit status of a process that was refused memory."""
-_SMALLEST = 512 << 20
-"""Bytes without which a process cannot even load what it needs."""
+MEMORY = 77  # exit status of a process that was refused memory
+_SMALLEST = 512 << 20  # bytes without which a process cannot even load what it needs
 
 
 def memory(settings: LiveSettings) -> int:

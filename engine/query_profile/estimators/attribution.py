@@ -19,8 +19,7 @@ WIDER, WIDER_BLOCKS = 1.12, 1.2
 fits (few blocks, costs cut off at 0) are too narrow. Calibrated so that nominal 90 % intervals cover about 90 % of the classes
 that matter in generated scenarios with known truth; the benchmark uses other seeds and another generator."""
 
-FEWEST_DRAWS = 20
-"""Draws below which no intervals are given."""
+FEWEST_DRAWS = 20  # draws below which no intervals are given
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-TIME, CALLS, BACKGROUND = 0, 1, 2
-"""Roles of the columns of a design matrix."""
+TIME, CALLS, BACKGROUND = 0, 1, 2  # roles of the columns of a design matrix
 
-TIED = 1e-5
-"""Part of the columns, relative to the largest, that tells nothing: it is their rounding."""
+TIED = 1e-5  # part of the columns, relative to the largest, that tells nothing: it is their rounding
 
 
 @dataclass(frozen=True)
@@ -128,14 +126,12 @@ class FitOptions:
     sample: bool = True
 
 
-FLOOR = 0.05
-"""Share of the median y below which an interval's weight stops growing."""
+FLOOR = 0.05  # share of the median y below which an interval's weight stops growing
 
 GROSS = 5.0
 """Robust standard deviations from which an interval is down-weighted beyond Huber; its weight is 0 from twice that."""
 
-USUAL_LIMIT = 1.345
-"""Huber's limit in robust standard deviations at which normal errors lose 5 % of their information."""
+USUAL_LIMIT = 1.345  # Huber's limit in robust standard deviations at which normal errors lose 5 % of their information
 
 LIMITS = (0.4, 0.7, 1.0, USUAL_LIMIT, 2.0)
 """Huber limits to choose from: from almost least absolute errors to almost least squares."""

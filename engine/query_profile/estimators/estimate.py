@@ -35,11 +35,9 @@ from engine.query_profile.estimators.design import (
 from engine.stats import nonnegative
 from engine.stats.significance import FEWEST_FITS, blocks
 
-REWEIGHED = 3
-"""Number of rounds after which the weights of the intervals are recomputed from the fit."""
+REWEIGHED = 3  # number of rounds after which the weights of the intervals are recomputed from the fit
 
-MOST_STARTS = 100
-"""Most bootstrap fits from which the chains of the posterior start."""
+MOST_STARTS = 100  # most bootstrap fits from which the chains of the posterior start
 
 NOT_SEEN = 1e-14
 """Share of the sum of squares at or below which an eigenvalue is rounding: its direction is not determined by the data."""
@@ -298,8 +296,7 @@ def nnls(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.nda
 WORSE = 6
 """Power of the error in the weight of a bootstrap fit: one with twice the error of the best fit counts 2**6 times less."""
 
-FEWEST = 4
-"""Fewest intervals that can separate classes; with fewer, all classes get the same cost."""
+FEWEST = 4  # fewest intervals that can separate classes; with fewer, all classes get the same cost
 
 
 def fit(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, options: FitOptions) -> Costs:

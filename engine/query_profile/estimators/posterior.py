@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MODE_DEGREES = 8.0
-"""Degrees of freedom of the t prior of log costs in the search for the mode."""
+MODE_DEGREES = 8.0  # degrees of freedom of the t prior of log costs in the search for the mode
 
 DEGREES = np.array([5.0, 10.0, 60.0])
 """Degrees of freedom that each chain chooses from: from heavy tails to a normal prior."""
@@ -26,26 +25,21 @@ ASLEEP_SHARE, ASLEEP_MEAN, ASLEEP_SD = 0.1, -5.0, 1.5
 """Prior of classes that hardly use CPU (sleeping, waiting for locks): their share, and mean and standard deviation of their
 log cost relative to the common one."""
 
-ASLEEP_WEIGHT = 20.0
-"""Weight of the prior share of sleeping classes, in classes."""
+ASLEEP_WEIGHT = 20.0  # weight of the prior share of sleeping classes, in classes
 
 SMALL_BACKGROUND = 0.0005
 """Offset in the prior density of the background ~ 1/(background + this), as a share of the median interval."""
 
-TAU_SCALE = 1.0
-"""Scale of the half-normal prior of tau: costs that differ by factors of e are usual, of e^3 rare."""
+TAU_SCALE = 1.0  # scale of the half-normal prior of tau: costs that differ by factors of e are usual, of e^3 rare
 
-USUAL_NOISE, NOISE_SPREAD = 0.05, 1.0
-"""Median and log standard deviation of the log-normal prior of the relative error."""
+USUAL_NOISE, NOISE_SPREAD = 0.05, 1.0  # median and log standard deviation of the log-normal prior of the relative error
 
 LEAPS, WARM_UP, STATES, THINNING = 8, 24, 4, 2
 """Leapfrog steps of a transition, transitions before the first recorded state, states per chain, transitions per state."""
 
-MOST_WORK = 4e6
-"""Limit on chains times columns squared; ``FEWEST_CHAINS`` takes precedence."""
+MOST_WORK = 4e6  # limit on chains times columns squared; ``FEWEST_CHAINS`` takes precedence
 
-FEWEST_CHAINS = 30
-"""Fewest chains."""
+FEWEST_CHAINS = 30  # fewest chains
 
 _LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)[:, None]
 _LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)[:, None]

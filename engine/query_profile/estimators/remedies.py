@@ -21,32 +21,25 @@ from engine.query_profile.estimators import design, estimate
 from engine.query_profile.estimators.design import Costs, FitOptions, build_design, column_scale
 from engine.stats import nonnegative, significance
 
-SURE_BEND, SURE_T = 0.1, 5.0
-"""Size and t value from which a bend is an elbow."""
+SURE_BEND, SURE_T = 0.1, 5.0  # size and t value from which a bend is an elbow
 
-BEND, T = 0.03, 2.0
-"""Size and t value from which the curve is tried."""
+BEND, T = 0.03, 2.0  # size and t value from which the curve is tried
 
 FALL = 0.6
 """CPU per time in the busiest tenth of the intervals relative to the quieter half; below this ratio the curve is tried."""
 
-BETTER = 0.9
-"""Relative error of the curve, as a share of the straight fit's, below which it is an elbow."""
+BETTER = 0.9  # relative error of the curve, as a share of the straight fit's, below which it is an elbow
 
-FEWEST = 20
-"""Fewest intervals for a search."""
+FEWEST = 20  # fewest intervals for a search
 
 SEGMENTS, ROWS_EACH = 8, 20
 """Most straight pieces of the curve on log scales, and intervals per piece; pieces get shorter towards full load."""
 
-SMOOTHING = 0.04
-"""Weight of the differences between slopes of neighbouring pieces."""
+SMOOTHING = 0.04  # weight of the differences between slopes of neighbouring pieces
 
-FLATTEST = 0.05
-"""Least slope for a linear fit: where the curve is flatter, an interval says almost nothing about costs."""
+FLATTEST = 0.05  # least slope for a linear fit: where the curve is flatter, an interval says almost nothing about costs
 
-ROUNDS = 8
-"""Rounds of both fits."""
+ROUNDS = 8  # rounds of both fits
 
 RESAMPLED_CURVES, RESAMPLED_ROUNDS = 4, 3
 """Curves of resampled intervals among those of the draws, and rounds of both fits for each."""
@@ -258,15 +251,13 @@ CHANGE_GAIN = 0.08
 """Share by which two fits must lower the absolute error, beyond what twice as many costs achieve anyway (up to 0.04 without a
 change, 0.055 with correlated errors, in 540 generated workloads). Elbows look like changes too, so they are tested first."""
 
-SMALLEST_SIDE = 30
-"""Intervals on each side of a change."""
+SMALLEST_SIDE = 30  # intervals on each side of a change
 
 MOST_ROWS, MOST_COLUMNS = 20_000, 400
 """Limits on intervals and columns: no change is looked for above them; a lag is looked for in the last ``MOST_ROWS`` intervals,
 since the way samples are taken does not change."""
 
-PIECES, STEPS = 24, 12
-"""Candidates of the coarse search over all intervals, and of the fine search around the best one."""
+PIECES, STEPS = 24, 12  # candidates of the coarse search over all intervals, and of the fine search around the best one
 
 
 @dataclass(frozen=True)
@@ -330,17 +321,13 @@ def find_change_point(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, se
     return ChangePoint(row if gain >= CHANGE_GAIN + 0.5 * size / (rows - size) else -1, gain)
 
 
-STEP, FARTHEST = 0.05, 0.5
-"""Step between the lags that are tried, and the largest one either way; both in intervals."""
+STEP, FARTHEST = 0.05, 0.5  # step between the lags that are tried, and the largest one either way; both in intervals
 
-LAG_GAIN = 40.0
-"""Least gain in twice the log likelihood (normal errors, outliers down-weighted) for a lag to count."""
+LAG_GAIN = 40.0  # least gain in twice the log likelihood (normal errors, outliers down-weighted) for a lag to count
 
-LAG_SHARE = 0.05
-"""Least share of the squared error that a lag must remove to count."""
+LAG_SHARE = 0.05  # least share of the squared error that a lag must remove to count
 
-LAG_FEWEST = 60
-"""Fewest intervals for a search."""
+LAG_FEWEST = 60  # fewest intervals for a search
 
 
 @dataclass(frozen=True)

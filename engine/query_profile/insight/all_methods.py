@@ -117,8 +117,7 @@ def assess(
 LARGE_CELLS = 2_000_000
 """Limit on intervals times classes for fitting all methods side by side; above, only the chosen one is fitted."""
 
-MOST_SEPARATE = 400
-"""Most classes that the multivariate methods fit separately by time; the rest is fitted as one."""
+MOST_SEPARATE = 400  # most classes that the multivariate methods fit separately by time; the rest is fitted as one
 
 MOST_WITH_CALLS, FEWEST_WITH_CALLS = 80, 30
 """The same if calls are known, so that each class has two costs: half the number of intervals within these bounds; classes

@@ -21,18 +21,13 @@ from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.resources import COVERED, OWN
 from engine.query_profile.workloads.workload import Workload
 
-SEEN = 0.02
-"""Share by which a counter of CPU may be off either way: it is read at the begin and the end of a statement."""
+SEEN = 0.02  # share by which a counter of CPU may be off either way: it is read at the begin and the end of a statement
 UNSEEN_US = 350.0
 """CPU microseconds per call that such counters may miss: parsing, planning and sending (measured: 53 to 330 by kind)."""
-LEAST = 0.5
-"""Share of the measured CPU that must be the statements' for the model to be compared with counters."""
-STILL = 1e-6
-"""Spread of a class' times, as a share of the longest, up to which they are the same."""
-MOST_TIED = 300
-"""Most classes whose times are looked at for sums of others: more take seconds."""
-FULL = 0.95
-"""Utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting."""
+LEAST = 0.5  # share of the measured CPU that must be the statements' for the model to be compared with counters
+STILL = 1e-6  # spread of a class' times, as a share of the longest, up to which they are the same
+MOST_TIED = 300  # most classes whose times are looked at for sums of others: more take seconds
+FULL = 0.95  # utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting
 
 
 @dataclass(frozen=True)

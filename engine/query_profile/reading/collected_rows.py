@@ -26,11 +26,9 @@ from engine.query_profile.tables import HOST, SNAPSHOTS
 STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
 """States of a CPU. User time includes nice time, system time interrupts."""
 
-LARGEST = 1e21
-"""Largest value of a counter (2^64 microseconds are 1.8e19)."""
+LARGEST = 1e21  # largest value of a counter (2^64 microseconds are 1.8e19)
 
-LONGEST_S = 1e7
-"""Longest stretch between two samples in seconds; beyond, the number is damaged."""
+LONGEST_S = 1e7  # longest stretch between two samples in seconds; beyond, the number is damaged
 
 
 class Bad(ValueError):
@@ -157,8 +155,7 @@ def non_negative(text: Any) -> float:
     return value
 
 
-STEM = "~"
-"""Prefix of a series named after its file (without the moment), since the file names no host."""
+STEM = "~"  # prefix of a series named after its file (without the moment), since the file names no host
 
 TIME_COLUMNS = (
     "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
@@ -190,8 +187,7 @@ def number(text: str | float | int | None) -> float:
     return math.nan if text is None or text in ("", "NULL", "\\N") else finite(text)
 
 
-CHUNK = 1 << 16
-"""Rows collected as Python objects before they are packed into a frame, which takes less memory."""
+CHUNK = 1 << 16  # rows collected as Python objects before they are packed into a frame, which takes less memory
 
 
 HIDDEN = "<insufficient privilege>"
@@ -229,8 +225,7 @@ class SnapshotRows(Rows):
         self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
         self.moment: tuple[str, int | None] = ("", None)
-        self.timed: str | None = None
-        """Name of the time column, where there is one."""
+        self.timed: str | None = None  # name of the time column, where there is one
         self._named_ms = name_instant_ms(source.name)
         self._first = self._last = ("", "")
 
@@ -326,17 +321,14 @@ class SnapshotRows(Rows):
         return frame
 
 
-SECOND = 1000
-"""Milliseconds per bucket of statements; longer ones stay by themselves."""
+SECOND = 1000  # milliseconds per bucket of statements; longer ones stay by themselves
 
-KNOWN, LONGEST_KNOWN = 2000, 4000
-"""Shapes of statements whose class is remembered, and their most characters."""
+KNOWN, LONGEST_KNOWN = 2000, 4000  # shapes of statements whose class is remembered, and their most characters
 
 SESSIONS, MOST_INSIDE, CARRIED = 500, 1000, 20
 """Sessions whose statements may turn out to have run inside another, and how many of each: within a reading, and to the next."""
 
-NOTHING = 1e-3
-"""Sums of a group that was taken back: calls, or microseconds."""
+NOTHING = 1e-3  # sums of a group that was taken back: calls, or microseconds
 
 Entry = tuple[float, bool, tuple[Any, ...], tuple[float, ...]]
 """A statement of a session: its end (epoch ms), whether the log marks it as part of a routine, its group and its values."""

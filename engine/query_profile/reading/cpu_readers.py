@@ -28,8 +28,7 @@ from engine.query_profile.reading.collected_rows import (
     non_negative,
 )
 
-TICK_US = 10_000
-"""Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""
+TICK_US = 10_000  # microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)
 
 _NUMBER = re.compile(r"[-_.]?\d+")
 
@@ -130,8 +129,7 @@ class PidStat(HostKind):
 
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_DAY = 86_400_000
-"""Milliseconds of a day."""
+_DAY = 86_400_000  # milliseconds of a day
 
 
 class Vmstat(HostKind):
@@ -333,8 +331,7 @@ def sysstat_ms(date: str, time: str) -> int | None:
     return instant_ms(f"{date} {time}") if time.strip() else None  # a date alone would mean midnight
 
 
-CGROUP = "cgroup"
-"""Source of these rows: a control group's CPU is the server's own."""
+CGROUP = "cgroup"  # source of these rows: a control group's CPU is the server's own
 
 _COUNTERS = {
     "usage_usec": ("cpu_us", 1.0),

@@ -19,14 +19,12 @@ from engine.query_profile.reading.collected_rows import LARGEST, STEM, HostRows
 from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.tables import HOST, SNAPSHOTS
 
-LAST_MS = 253_402_300_799_000
-"""Last second of the year 9999; later timestamps are damaged."""
+LAST_MS = 253_402_300_799_000  # last second of the year 9999; later timestamps are damaged
 
 POSTGRES, MYSQL = "postgres_exporter", "mysqld_exporter"
 """Systems whose statements an exporter lists. It lists only the top classes, so classes enter and leave."""
 
-_MS, _S = 1e3, 1e6
-"""Microseconds in the units of names."""
+_MS, _S = 1e3, 1e6  # microseconds in the units of names
 
 _FIELDS: dict[str, tuple[str, str, float]] = {
     "pg_stat_statements_calls_total": (POSTGRES, "calls", 1),

@@ -32,11 +32,9 @@ from engine.query_profile.reading.collected_rows import (
 )
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
-PICO = 1e-6
-"""Microseconds per picosecond, the unit of every timer column."""
+PICO = 1e-6  # microseconds per picosecond, the unit of every timer column
 
-CATCH_ALL = "(digest table full)"
-"""Text of the row without a digest: statements that did not fit into the table."""
+CATCH_ALL = "(digest table full)"  # text of the row without a digest: statements that did not fit into the table
 
 COUNTERS = (
     "count_star", "sum_timer_wait", "sum_lock_time", "sum_errors", "sum_warnings", "sum_rows_affected",
@@ -101,17 +99,14 @@ _FINE = re.compile(r":\d\d\.\d{3}(\d{3})")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
-LONGEST = 1e9
-"""Longest query time in seconds; beyond, the number is damaged."""
+LONGEST = 1e9  # longest query time in seconds; beyond, the number is damaged
 
 LAST_S, FARTHEST_MS = 253_402_300_799, 57_600_000
 """Last valid second (year 9999), and largest distance of a server's clock from UTC (16 hours)."""
 
-MOST_LINES = 2000
-"""Lines of one statement that are read."""
+MOST_LINES = 2000  # lines of one statement that are read
 
-ZONE_MS = 900_000
-"""Unit of time zones: a quarter of an hour."""
+ZONE_MS = 900_000  # unit of time zones: a quarter of an hour
 
 
 @dataclass

@@ -276,8 +276,7 @@ class KcacheCsv(Headed):
         return rows.reading()
 
 
-BUCKET_MS = 60_000
-"""Usual length of a bucket (pgsm_bucket_time)."""
+BUCKET_MS = 60_000  # usual length of a bucket (pgsm_bucket_time)
 
 
 class PgStatMonitor(Headed):

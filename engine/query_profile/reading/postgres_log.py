@@ -55,14 +55,11 @@ ZONES = {
 }  # fmt: skip
 """Hours from UTC of the zones whose short names mean one thing only (CST, IST and BST do not)."""
 
-MOST_SESSIONS = 2000
-"""Sessions whose last statement is remembered."""
+MOST_SESSIONS = 2000  # sessions whose last statement is remembered
 
-MOST_PLANS = 100
-"""Plans of auto_explain after which a log without other durations tells only these."""
+MOST_PLANS = 100  # plans of auto_explain after which a log without other durations tells only these
 
-MOST_OPEN = 16
-"""Records of syslog that take turns with their lines."""
+MOST_OPEN = 16  # records of syslog that take turns with their lines
 
 
 class Entry(NamedTuple):
@@ -89,10 +86,8 @@ class _PostgresLog(Log):
 
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
-    begin: re.Pattern[str]
-    """Matches a line that begins a record."""
-    known: re.Pattern[bytes]
-    """Found in the head of such a log."""
+    begin: re.Pattern[str]  # matches a line that begins a record
+    known: re.Pattern[bytes]  # found in the head of such a log
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise what only this format of the log has."""
@@ -323,11 +318,9 @@ _OF_RECORD = ("log_time", "process_id", "user_name", "database_name", "message")
 TEXTS = ("message", "@message", "textPayload", "LogFileData", "log", "MESSAGE")
 """Names of the text that a carrier gives to a log's lines."""
 
-MOMENTS = ("timestamp", "@timestamp", "time")
-"""Names of its moment."""
+MOMENTS = ("timestamp", "@timestamp", "time")  # names of its moment
 
-DEEPEST = 8
-"""Levels of objects and lists that carriers put around an event."""
+DEEPEST = 8  # levels of objects and lists that carriers put around an event
 
 _TEXT = re.compile(rb'"(?:@?message|textPayload|LogFileData|log|MESSAGE)"|@?timestamp"?,"?@?message', re.IGNORECASE)
 

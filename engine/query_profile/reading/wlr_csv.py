@@ -31,11 +31,9 @@ _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
 _TIME = re.compile(r"(?:^|[^a-z])(?:time|date|captured|snapshot)(?:$|[^a-z])|(?:time|stamp)$")
 """Names of time columns: whole words, since a class may be called ``update`` or ``timeline``."""
 
-DEFAULT_TARGET = "user_us"
-"""Name of the column of y."""
+DEFAULT_TARGET = "user_us"  # name of the column of y
 
-MAX_HEADER = 1 << 24
-"""Bytes within which a header must end."""
+MAX_HEADER = 1 << 24  # bytes within which a header must end
 
 NOT_FINITE = (
     "a number that is not finite: the row is left out (rules=upstream takes it, and it poisons every sum it touches)"
@@ -43,8 +41,7 @@ NOT_FINITE = (
 NEGATIVE = "a negative number: counted in the row's sum, never fitted"
 """Reasons of problems. They name no column, so that reading in parts gives the same problems."""
 
-MAX_COLUMNS = 100_000
-"""Most columns of a table of query classes (a hostile header must not cost gigabytes)."""
+MAX_COLUMNS = 100_000  # most columns of a table of query classes (a hostile header must not cost gigabytes)
 
 
 def go_number(text: str) -> float | None:

@@ -21,8 +21,7 @@ from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import plausible
 from engine.query_profile.workloads.workload import ClassInfo
 
-SPARK_POINTS = 40
-"""Most points of a sparkline."""
+SPARK_POINTS = 40  # most points of a sparkline
 
 LISTING = Table(
     "listing",

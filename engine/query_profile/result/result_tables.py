@@ -155,8 +155,7 @@ def sources(found: Sources, chosen: Workload) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=tables.SOURCES.schema)
 
 
-OTHERS = "Others"
-"""Begin of the name of the row that joins the classes beyond ``top``."""
+OTHERS = "Others"  # begin of the name of the row that joins the classes beyond ``top``
 
 
 def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:

@@ -29,11 +29,9 @@ def batches(x: np.ndarray) -> Iterator[slice]:
         yield slice(start, start + height)
 
 
-NO_SPREAD = 1e-9
-"""Relative spread of x at or below which a class has effectively one point, so no line."""
+NO_SPREAD = 1e-9  # relative spread of x at or below which a class has effectively one point, so no line
 
-CLEAR_SPREAD = 1e-6
-"""Relative standard deviation of x in a batch above which its extremes do not matter."""
+CLEAR_SPREAD = 1e-6  # relative standard deviation of x in a batch above which its extremes do not matter
 
 HUGE, TINY = 1e30, 1e-30
 """Limits of plausible microseconds: between them products of four numbers are finite. The safe form skips rows with larger

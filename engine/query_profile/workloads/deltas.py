@@ -25,11 +25,9 @@ from engine.query_profile.tables import METRICS
 from engine.query_profile.workloads import resources
 from engine.query_profile.workloads.workload import MIXED, NAMES, ClassInfo, Snapshot, Workload, unique_names
 
-NOISE = 1e-9
-"""Relative fall of a counter that counts as rounding (counters are printed from doubles)."""
+NOISE = 1e-9  # relative fall of a counter that counts as rounding (counters are printed from doubles)
 
-RESET_SHARE = 0.5
-"""Share of common classes that fell from which on the statistics were reset, or the server restarted."""
+RESET_SHARE = 0.5  # share of common classes that fell from which on the statistics were reset, or the server restarted
 
 TORN_SHARE, SLIGHT = 0.25, 0.05
 """A snapshot does not continue another if more than the first share of their common classes was reset, or less than that share
@@ -38,17 +36,13 @@ of classes is common. It does if at least half are common and at most the second
 PROMPT = 0.1
 """Share of an interval within which counters must have begun again for their new values to stand for all of its work."""
 
-SLACK_MS, QUARTER_MS = 1000, 900_000
-"""Resolution of the moments at which classes began, and the unit of time zones."""
+SLACK_MS, QUARTER_MS = 1000, 900_000  # resolution of the moments at which classes began, and the unit of time zones
 
-MOST_ENDS = 4
-"""Snapshots before a break that are compared with later ones."""
+MOST_ENDS = 4  # snapshots before a break that are compared with later ones
 
-FEWEST = 10
-"""Snapshots that are kept whatever memory they take."""
+FEWEST = 10  # snapshots that are kept whatever memory they take
 
-MOST_RETURNS = 2
-"""Returns to a snapshot before a break from which on several servers are assumed to take turns."""
+MOST_RETURNS = 2  # returns to a snapshot before a break from which on several servers are assumed to take turns
 
 
 class Statistics(NamedTuple):
@@ -317,8 +311,7 @@ LIMITS_US = tuple(step * 10**power for power in range(3, 8) for step in (1, 2, 5
 MANY, NEAR_LIMIT = 20, 1.5
 """Fewest rows of a log whose shortest statement tells the threshold, and that statement's largest ratio to it."""
 
-MOST_BUCKETS = 720
-"""Approximate limit on intervals of a log without a CPU series."""
+MOST_BUCKETS = 720  # approximate limit on intervals of a log without a CPU series
 
 
 def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -> np.ndarray | None:

@@ -35,32 +35,23 @@ OF_A_HOST = ("node_exporter", "procstat", "mpstat", "sadf", "vmstat")
 
 COVERED = 0.999
 """Share of all time whose CPU the server must have counted by class for its counters to replace the model."""
-MOST = 1.1
-"""Counted CPU as a share of the measured one from which on the measured one is that of another server."""
+MOST = 1.1  # counted CPU as a share of the measured one from which on the measured one is that of another server
 
-PER_CORE = ("docker", "pidstat-u")
-"""Sources whose percentages are of one core."""
+PER_CORE = ("docker", "pidstat-u")  # sources whose percentages are of one core
 
-CPU = "cpu_us"
-"""Name of the default resource: user and system time together."""
+CPU = "cpu_us"  # name of the default resource: user and system time together
 
-NEAR = 0.02
-"""Distance, as a share of the interval, within which a sample counts as taken at the same instant."""
+NEAR = 0.02  # distance, as a share of the interval, within which a sample counts as taken at the same instant
 
-NEAR_MS = 20
-"""The same in milliseconds, for short intervals."""
+NEAR_MS = 20  # the same in milliseconds, for short intervals
 
-APART = 1.5
-"""Largest distance of samples, in interval lengths, for interpolation."""
+APART = 1.5  # largest distance of samples, in interval lengths, for interpolation
 
-GAP = 1.5
-"""Distance of percentages, in stretches, from which on there is a gap."""
+GAP = 1.5  # distance of percentages, in stretches, from which on there is a gap
 
-UNSTEADY = ("iowait_us", "idle_us")
-"""Counters that Linux may set back a little."""
+UNSTEADY = ("iowait_us", "idle_us")  # counters that Linux may set back a little
 
-MOST_RETURNS = 2
-"""Number of falls with immediate return from which on a series mixes several hosts' counters."""
+MOST_RETURNS = 2  # number of falls with immediate return from which on a series mixes several hosts' counters
 
 
 @dataclass(frozen=True)
@@ -228,8 +219,7 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
     return y, reasons.tolist()
 
 
-ENOUGH = 0.9
-"""Share of the intervals covered by the best series that another one must cover to be preferred to it."""
+ENOUGH = 0.9  # share of the intervals covered by the best series that another one must cover to be preferred to it
 
 
 def of_single_hosts(series: Sequence[Series], problems: list[Problem]) -> list[Series]:
@@ -313,8 +303,7 @@ def with_resource(
     )
 
 
-THROTTLED = 0.05
-"""Share of the time from which on the throttling of a control group is told."""
+THROTTLED = 0.05  # share of the time from which on the throttling of a control group is told
 
 
 def _throttled(chosen: Series, near: Sequence[Series]) -> tuple[str, ...]:
@@ -330,8 +319,7 @@ def _throttled(chosen: Series, near: Sequence[Series]) -> tuple[str, ...]:
     )
 
 
-OWN = "the classes' own counters"
-"""``y_source`` of a resource that the server counted by class."""
+OWN = "the classes' own counters"  # ``y_source`` of a resource that the server counted by class
 
 
 def _why_not(

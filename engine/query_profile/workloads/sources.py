@@ -41,8 +41,7 @@ from engine.query_profile.workloads.workload import (
     with_cpu,
 )
 
-SAME_CLASSES = 0.25
-"""Share of common classes from which on two files belong to one server."""
+SAME_CLASSES = 0.25  # share of common classes from which on two files belong to one server
 
 
 @dataclass(frozen=True)
@@ -194,8 +193,7 @@ TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests", POST
 
 SNAPSHOT_KINDS = frozenset(kind.id for kind in KINDS if SNAPSHOTS in kind.tables)
 
-SAME_MOMENT_MS = 2000
-"""Distance within which a row of pg_stat_statements_info belongs to a snapshot."""
+SAME_MOMENT_MS = 2000  # distance within which a row of pg_stat_statements_info belongs to a snapshot
 
 
 @dataclass(frozen=True)
@@ -276,12 +274,10 @@ def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workl
 
 # --- snapshots -------------------------------------------------------------------------------------------------------
 
-Server = tuple[str, str, str]
-"""System, folder and series of the snapshots of one server."""
+Server = tuple[str, str, str]  # system, folder and series of the snapshots of one server
 
 
-MEMORY_SHARE = 4
-"""Intervals of one server may take this fraction of the memory (1/4)."""
+MEMORY_SHARE = 4  # intervals of one server may take this fraction of the memory (1/4)
 
 
 def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tuple[Workload, Origin]]:

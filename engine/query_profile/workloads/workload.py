@@ -177,8 +177,7 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
 
 MIXED = "snapshots of several servers are mixed, or not in order"
 
-Names = dict[tuple[str, str], str]
-"""Name by kind (user or database) and id; ids with conflicting names are absent."""
+Names = dict[tuple[str, str], str]  # name by kind (user or database) and id; ids with conflicting names are absent
 
 
 def names_of(inputs: Inputs, system: str) -> Names:
@@ -245,8 +244,7 @@ def window(work: Workload, text: str) -> np.ndarray:
     return (work.start_ms >= start) & (work.end_ms <= end)
 
 
-NAMES = tuple(name for name, _ in METRICS)
-"""Columns of ``Snapshot.values`` and ``Interval.values``."""
+NAMES = tuple(name for name, _ in METRICS)  # columns of ``Snapshot.values`` and ``Interval.values``
 
 
 @dataclass(frozen=True)
@@ -330,8 +328,7 @@ def _added_up(one: Snapshot) -> Snapshot:
     return replace(one, classes=classes, values=sums[0], counters=sums[1], since_ms=since, texts=one.texts[first])
 
 
-LONGEST = {POSTGRES: 100, MYSQL: 250}
-"""Most classes that an exporter lists, by system."""
+LONGEST = {POSTGRES: 100, MYSQL: 250}  # most classes that an exporter lists, by system
 
 NOTE = (
     "the exporter lists only the classes with the most time: what a class did before it was listed first, and the work of "
@@ -404,8 +401,7 @@ def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
     )
 
 
-NEAR_MS = 2000
-"""Distance within which snapshots of both extensions count as simultaneous."""
+NEAR_MS = 2000  # distance within which snapshots of both extensions count as simultaneous
 
 _CPU = NAMES.index("cpu_us")
 

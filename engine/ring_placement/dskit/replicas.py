@@ -14,12 +14,9 @@ import numpy as np
 
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, Operation, Owners, TokenRing, draws, seed_of
 
-STEPS = 64
-"""Most steps of a walk that are taken one by one; beyond, the remaining instances are looked up in order."""
-_FEW_ZONES = 16
-"""Most zones for which the next token of each is looked up."""
-_CELLS = 4_000_000
-"""Cells of the largest array made for walks."""
+STEPS = 64  # most steps of a walk that are taken one by one; beyond, the remaining instances are looked up in order
+_FEW_ZONES = 16  # most zones for which the next token of each is looked up
+_CELLS = 4_000_000  # cells of the largest array made for walks
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.prng import GoRand, cooked, seed_words
 
-SPACE = 1 << 32
-"""Number of keys: the key space is the 32-bit numbers."""
+SPACE = 1 << 32  # number of keys: the key space is the 32-bit numbers
 
 NO_TOKENS = np.empty(0, dtype=np.int64)
 
@@ -203,10 +202,8 @@ def gaps(tokens: np.ndarray) -> np.ndarray:
     return np.diff(tokens, prepend=tokens[-1] - SPACE)
 
 
-_DIRECT = 273
-"""Draws of Go's generator that depend on its seeded register alone."""
-_BLOCK = 64
-"""Draws made at a time beyond the first ones."""
+_DIRECT = 273  # draws of Go's generator that depend on its seeded register alone
+_BLOCK = 64  # draws made at a time beyond the first ones
 
 
 def seed_of(tenant: str, zone: str = "") -> int:

@@ -92,10 +92,8 @@ def trace_bytes(tenant: str, trace_id: str) -> bytes:
 
 PER_INSTANCE = 512
 """Tokens that the generator makes for each instance; with fewer configured the first ones in order are used."""
-MAX_ZONES = 8
-"""Zones that spread-minimizing tokens know: all tokens of zone z are z modulo 8."""
-MAX_INSTANCE = 4096
-"""Largest instance number whose tokens are computed: each needs all smaller ones."""
+MAX_ZONES = 8  # zones that spread-minimizing tokens know: all tokens of zone z are z modulo 8
+MAX_INSTANCE = 4096  # largest instance number whose tokens are computed: each needs all smaller ones
 
 
 class _Zone:

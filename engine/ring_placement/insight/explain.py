@@ -33,12 +33,9 @@ from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, SegmentScenario, replicated_ring
 
-UNKNOWN_SERVICE = "unknown_service"
-"""Value of the label ``service_name`` that the distributor adds if it is missing."""
-MAX_CANDIDATES = 64
-"""Most candidates listed of one key."""
-Step = tuple[str, str, str, str]
-"""One row of the table ``explain``: what, name, value, note."""
+UNKNOWN_SERVICE = "unknown_service"  # value of the label ``service_name`` that the distributor adds if it is missing
+MAX_CANDIDATES = 64  # most candidates listed of one key
+Step = tuple[str, str, str, str]  # one row of the table ``explain``: what, name, value, note
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 
 
@@ -230,10 +227,8 @@ def _span(start: int, size: int, total: int) -> str:
     return f"{start + 1}..{(start + size - 1) % total + 1}" + (" (wrapping)" if start + size > total else "")
 
 
-MAX_LISTED = 24
-"""Members of a shard that are listed."""
-MAX_SIZES = 40
-"""Shard sizes that are tried."""
+MAX_LISTED = 24  # members of a shard that are listed
+MAX_SIZES = 40  # shard sizes that are tried
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,10 +91,8 @@ def segment_drift(state: SegmentState) -> tuple[pl.DataFrame, list[str]]:
     return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame)), []
 
 
-MAX_NAMED = 50
-"""Most findings of one kind that are listed one by one."""
-FEWEST = 20
-"""Fewest expected series of a tenant on an instance that make it odd if there are none."""
+MAX_NAMED = 50  # most findings of one kind that are listed one by one
+FEWEST = 20  # fewest expected series of a tenant on an instance that make it odd if there are none
 
 
 def replica_drift(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str]]:

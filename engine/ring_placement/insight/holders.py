@@ -96,8 +96,7 @@ def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) 
     return np.where(takes.any(axis=1), first, -1)
 
 
-NAMED_TENANTS = 8
-"""Most tenants named per node."""
+NAMED_TENANTS = 8  # most tenants named per node
 
 
 def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:

@@ -15,8 +15,7 @@ from engine.ring_placement.scenarios.replica_sweeps import PairSums, tenant_coun
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, ReplicatedState, replicated_ring
 from engine.ring_placement.scenarios.strategy import requests_lost
 
-ALIGNED = 20.0
-"""The worst pair is a finding if it loses this many times what the median pair of two zones does."""
+ALIGNED = 20.0  # the worst pair is a finding if it loses this many times what the median pair of two zones does
 
 
 def replica_findings(

@@ -15,13 +15,11 @@ from typing import Any
 
 from engine.core.units import duration_ns
 
-STRATEGIES = ("dynamic", "fingerprint", "round-robin")
-"""Values of the override ``adaptive_placement_load_balancing``."""
+STRATEGIES = ("dynamic", "fingerprint", "round-robin")  # values of the override ``adaptive_placement_load_balancing``
 BY_FINGERPRINT, ROUND_ROBIN = 1, 2
 """Load-balancing numbers of stored rules (``LoadBalancing`` of ``adaptive_placementpb``); 0 is none."""
 
-_MAX = 2**63 - 1
-"""Largest int64, as Go reads numbers."""
+_MAX = 2**63 - 1  # largest int64, as Go reads numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +124,11 @@ def policy_of(
     )
 
 
-MAX_MULTIPLIER = 16
-"""Largest factor by which growth within one burst window is amplified."""
+MAX_MULTIPLIER = 16  # largest factor by which growth within one burst window is amplified
 RULES_RETENTION_NS = 15 * 60 * 10**9
 """How long the rule of a dataset without stats is kept: Pyroscope's default, which no input file can change."""
 
-Shard = tuple[int, str]
-"""A shard ID and its owner. A moved shard is two of these."""
+Shard = tuple[int, str]  # a shard ID and its owner. A moved shard is two of these.
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +150,7 @@ class DistributionStats:
     created_at: int
 
 
-_UINT64 = 2**64 - 1
-"""Sums of usages wrap around as unsigned 64-bit numbers."""
+_UINT64 = 2**64 - 1  # sums of usages wrap around as unsigned 64-bit numbers
 
 
 def integer_mean(usage: Sequence[int]) -> int:

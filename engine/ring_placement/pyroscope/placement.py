@@ -13,10 +13,8 @@ from engine.ring_placement.pyroscope.ring import Ring, Subrings, first_distinct,
 SPREAD, FINGERPRINT, FIXED = 0, 1, 2
 """Kinds of key rows: spread evenly over the dataset's offsets, picked by fingerprint, or known to use one offset."""
 
-_EXACT = 1 << 53
-"""Sums below this are exact in double precision."""
-_DENSE = 1 << 23
-"""Most cells (dataset, offset) that are counted in one dense array."""
+_EXACT = 1 << 53  # sums below this are exact in double precision
+_DENSE = 1 << 23  # most cells (dataset, offset) that are counted in one dense array
 
 
 def weigh(index: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:

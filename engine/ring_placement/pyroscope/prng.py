@@ -13,10 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 LENGTH = 607
-LAG = 273
-"""Lags of the register: x_t = x_(t-607) + x_(t-273)."""
-WARM_UP = 7_800_000_000_000
-"""Steps after which the register of seed 1 holds Go's table."""
+LAG = 273  # lags of the register: x_t = x_(t-607) + x_(t-273)
+WARM_UP = 7_800_000_000_000  # steps after which the register of seed 1 holds Go's table
 
 SHARD_SEED = -3035313949336265834
 """Seed of Pyroscope's table of permutation steps since February 2025 (pull request 3924)."""

@@ -17,10 +17,8 @@ import xxhash
 
 from engine.ring_placement.pyroscope.prng import permutation
 
-_FACTOR = np.uint64(2862933555777941757)
-"""Multiplier of the jump hash's linear congruential generator."""
-_BLOCK = 32768
-"""Keys hashed at a time."""
+_FACTOR = np.uint64(2862933555777941757)  # multiplier of the jump hash's linear congruential generator
+_BLOCK = 32768  # keys hashed at a time
 
 
 def xxh64(text: str) -> int:
@@ -86,11 +84,9 @@ def jump(keys: np.ndarray, buckets: np.ndarray | int) -> np.ndarray:
 PLACED_STATES = ("ACTIVE", "LEAVING", "PENDING", "JOINING")
 """States whose tokens count in the layout of shards. Only ACTIVE members receive data."""
 
-KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")
-"""All states a ring file may show."""
+KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")  # all states a ring file may show
 
-NUM_TOKENS = 4
-"""Pyroscope's default number of tokens of a segment writer."""
+NUM_TOKENS = 4  # Pyroscope's default number of tokens of a segment writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +192,11 @@ class Ring(Listed):
         return Ring.of(m for m in self.members if m.id not in gone)
 
 
-TRIES = 6
-"""Most distinct instances that a client tries for one request."""
+TRIES = 6  # most distinct instances that a client tries for one request
 LONGEST_WALK = 256
 """Most positions of a key that are visited one by one. A walk past a member with nearly all shards may be as long as the ring:
 beyond, each member's next shard is looked up."""
-_CELLS = 1 << 20
-"""Keys times members looked up at a time: bounds the memory."""
+_CELLS = 1 << 20  # keys times members looked up at a time: bounds the memory
 
 
 @dataclass(frozen=True, eq=False)

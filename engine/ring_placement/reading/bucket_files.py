@@ -19,8 +19,7 @@ from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rule, Rules
 from engine.ring_placement.reading.document import SANE_RATE, Found, columns_of, unreadable
 
-MAX_FOOTER_BYTES = 16 << 20
-"""Largest plausible metadata footer."""
+MAX_FOOTER_BYTES = 16 << 20  # largest plausible metadata footer
 
 T = TypeVar("T")
 
@@ -101,8 +100,7 @@ class PlacementStats(_PlacementFile):
         return rows, stats.created_at
 
 
-MOST_ENTRIES = 1 << 20
-"""Most shard entries read from one file."""
+MOST_ENTRIES = 1 << 20  # most shard entries read from one file
 LONGEST_NAME = 512
 """Characters read of a name. Files refer to names by number, so that one long name could be repeated endlessly."""
 

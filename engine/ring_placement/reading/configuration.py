@@ -17,29 +17,24 @@ from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Found, columns_of, unreadable
 from engine.ring_placement.reading.overrides import OTHER_PRODUCT, OverrideRows, children
 
-MAX_BYTES = 16 << 20
-"""Largest file that is read; its tree takes about fifty times the memory."""
-SYSTEMS = ("mimir", "loki", "tempo", "pyroscope", "cortex")
-"""Systems by the words that name them."""
+MAX_BYTES = 16 << 20  # largest file that is read; its tree takes about fifty times the memory
+SYSTEMS = ("mimir", "loki", "tempo", "pyroscope", "cortex")  # systems by the words that name them
 _BLOCKS = frozenset(
     """target server distributor ingester querier common limits limits_config blocks_storage schema_config storage_config
     memberlist commonConfig segment_writer ingester_client metrics_generator pyroscopedb""".split()  # noqa: SIM905
 )
 """Top keys of a configuration."""
-_COMMON_WORDS = frozenset(("target", "server", "common"))
-"""Those of them that documents of other tools have as well."""
+_COMMON_WORDS = frozenset(("target", "server", "common"))  # those of them that documents of other tools have as well
 _ONLY = {"blocks_storage": "mimir", "schema_config": "loki", "limits_config": "loki", "commonConfig": "loki",
          "metrics_generator": "tempo", "pyroscopedb": "pyroscope", "segment_writer": "pyroscope"}  # fmt: skip
 """Top keys that one system alone has."""
 _INTO = ("data", "stringData", "config", "structuredConfig", "runtimeConfig", "items", "spec", "values")
 """Keys of Kubernetes objects and Helm values below which a configuration may lie."""
-_DEEPEST = 6
-"""Levels of such keys that are followed."""
+_DEEPEST = 6  # levels of such keys that are followed
 _RINGS = (("ingester", "ring"), ("ingester", "lifecycler", "ring"), ("ingester", "config"), ("common", "ring"), ("common",),
           ("commonConfig", "ring"), ("commonConfig",))  # fmt: skip
 """Paths of the ring of ingesters: in Mimir; in Loki, Tempo and Pyroscope; in Tempo's chart; in Loki for all rings."""
-_WRITERS = (("segment_writer", "lifecycler", "ring"),)
-"""Path of the ring of Pyroscope's segment writers."""
+_WRITERS = (("segment_writer", "lifecycler", "ring"),)  # path of the ring of Pyroscope's segment writers
 _LIMITS = (
     ("limits",),
     ("limits_config",),
@@ -110,8 +105,7 @@ class _Parts(Found):
     def __init__(self, path: str, has_arguments: bool) -> None:
         super().__init__(path)
         self.parts: list[_Part] = []
-        self._seen: set[Node] = set()
-        """Nodes that were visited: aliases share them."""
+        self._seen: set[Node] = set()  # nodes that were visited: aliases share them
         self.has_arguments = has_arguments
         self._budget = iter(range(MOST_NODES))
 

@@ -11,14 +11,11 @@ from engine.core.reading import Problem, Problems, Reading, Source
 from engine.core.tables import Table
 from engine.formats import json_text
 
-SANE_RATE = 2**53
-"""Largest plausible rate (bytes per second) or size (bytes): above it doubles are no longer exact."""
+SANE_RATE = 2**53  # largest plausible rate (bytes per second) or size (bytes): above it doubles are no longer exact
 
 
-MOST_MEMBERS = 20_000
-"""Most members of a ring that are read: rings have hundreds."""
-_MOST_VALUES = 5_000_000
-"""Most values in a document of a ring: tokens of all members."""
+MOST_MEMBERS = 20_000  # most members of a ring that are read: rings have hundreds
+_MOST_VALUES = 5_000_000  # most values in a document of a ring: tokens of all members
 
 
 def ring_document(source: Source, data: bytes) -> Any:

@@ -23,8 +23,7 @@ SENT = "pyroscope_segment_writer_client_sent_bytes_sum"
 """Counter: bytes of pushed profiles (perhaps compressed) by tenant, shard and address."""
 INGEST = "pyroscope_segment_writer_segment_ingest_bytes_sum"
 """Counter: bytes of uncompressed profiles by tenant and shard, one series per scraped writer."""
-SHARD_LIMIT = "pyroscope_adaptive_placement_dataset_shard_limit"
-"""Gauge: shards of a dataset by its placement rule."""
+SHARD_LIMIT = "pyroscope_adaptive_placement_dataset_shard_limit"  # gauge: shards of a dataset by its placement rule
 USAGE = "pyroscope_adaptive_placement_dataset_shard_usage_bytes_per_second"
 """Gauge: bytes per second of a dataset, as encoded in segments."""
 SHARD_USAGE = "pyroscope_adaptive_placement_dataset_shard_usage_per_shard_bytes_per_second"
@@ -105,10 +104,8 @@ def _line(rows: pl.DataFrame) -> int | None:
     return None if line is None else int(line)
 
 
-REQUIRED = ("tenant", "dataset", "bytes_per_s")
-"""Columns that a load table must have."""
-COLUMNS = (*REQUIRED, "fingerprint")
-"""Columns that are read."""
+REQUIRED = ("tenant", "dataset", "bytes_per_s")  # columns that a load table must have
+COLUMNS = (*REQUIRED, "fingerprint")  # columns that are read
 
 
 class LoadTable(Document):
@@ -139,8 +136,7 @@ def _column_names(line: bytes) -> list[str]:
     return [part.strip().strip('"').strip().lower() for part in text.split(",")]
 
 
-BLOCK = 16 << 20
-"""Bytes of a CSV parsed at a time: there may be millions of keys, but few datasets."""
+BLOCK = 16 << 20  # bytes of a CSV parsed at a time: there may be millions of keys, but few datasets
 
 
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
@@ -296,8 +292,7 @@ KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
 """Columns with a key of a token ring: its token, or the text from which Mimir, Loki or Tempo computes it."""
 WEIGHT_COLUMNS = ("bytes_per_s", "weight", "load")
 """Columns with the load of a key or tenant; the first one in the file counts, without any the load is 1."""
-_LE = frozenset({"le"})
-"""The label that Mimir can ignore, so that the buckets of a histogram lie together."""
+_LE = frozenset({"le"})  # the label that Mimir can ignore, so that the buckets of a histogram lie together
 _LEFT_OUT = ": the row is left out"
 _SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": "tempo"}
 

@@ -37,10 +37,8 @@ OTHER_PRODUCT = re.compile(
     rb"|max_global_streams_per_user|max_traces_per_user|(?:mimir|loki|tempo)(?:\.yaml)?)[\"']?[ \t]*:"
 )
 """Limits that Mimir, Loki and Tempo have, and keys of their charts."""
-_KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}
-"""Keys that are read, and their columns."""
-_MOST_MERGED = 100
-"""Most mappings that a mapping may merge (``<<``), directly or through others."""
+_KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}  # keys that are read, and their columns
+_MOST_MERGED = 100  # most mappings that a mapping may merge (``<<``), directly or through others
 _FIELDS = [column.name for column in tables.OVERRIDES.columns][1:]
 
 
@@ -86,8 +84,7 @@ class OverrideRows(Found):
         super().__init__(path, problems)
         self.is_pyroscope = is_pyroscope
         self.rows: list[tuple[Any, ...]] = []
-        self._own: dict[Node, dict[str, Any]] = {}
-        """Limits by mapping: tenants may share one by aliases and merges."""
+        self._own: dict[Node, dict[str, Any]] = {}  # limits by mapping: tenants may share one by aliases and merges
 
     def read_overrides(self, document: Node, base: int) -> None:
         """Read the tenants of a document that begins ``base`` lines into the file."""

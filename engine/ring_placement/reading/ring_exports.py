@@ -34,8 +34,7 @@ from engine.ring_placement.reading.ring_files import (
     value_of,
 )
 
-MAX_PARTITION = 1 << 31
-"""Largest plausible ID of a partition."""
+MAX_PARTITION = 1 << 31  # largest plausible ID of a partition
 
 
 class PartitionRows(ListedRing):
@@ -179,12 +178,10 @@ _CLOCK = re.compile(r"\(([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\)", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _NOW = "Current time: "
 
-_CELLS = ("td", "th", "h1", "h2", "p")
-"""Elements whose text is read."""
+_CELLS = ("td", "th", "h1", "h2", "p")  # elements whose text is read
 
 
-_LONG = 4_000
-"""Characters from which on a text is not unescaped."""
+_LONG = 4_000  # characters from which on a text is not unescaped
 
 
 class _Cells:

@@ -43,17 +43,13 @@ from engine.ring_placement.reading.document import (
     unreadable,
 )
 
-STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
-"""Names of the memberlist's state numbers 0 to 4."""
+STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")  # names of the memberlist's state numbers 0 to 4
 
-MAX_TOKENS = 1 << 20
-"""Most tokens of one member; a larger number is damage."""
+MAX_TOKENS = 1 << 20  # most tokens of one member; a larger number is damage
 
-MAX_KEY_CHECK_BYTES = 16 << 20
-"""Largest JSON document searched for repeated keys, which takes a second, slower decoder."""
+MAX_KEY_CHECK_BYTES = 16 << 20  # largest JSON document searched for repeated keys, which takes a second, slower decoder
 
-_MAX_EPOCH_S = (2**63 - 1) // 10**9
-"""Largest epoch seconds whose nanoseconds fit in 64 bits."""
+_MAX_EPOCH_S = (2**63 - 1) // 10**9  # largest epoch seconds whose nanoseconds fit in 64 bits
 
 
 class ListedRing(Found):

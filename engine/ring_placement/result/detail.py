@@ -29,11 +29,9 @@ TIMELINE_GROUPS = 20_000
 TIMELINE_TENANTS = 500
 """Most tenants up to which a new layout is computed for the time axis although another regime is chosen."""
 
-REGIMES = {"transient": "A", "unhealthy": "U", "left": "B", "returned": "C"}
-"""Letter of each regime."""
+REGIMES = {"transient": "A", "unhealthy": "U", "left": "B", "returned": "C"}  # letter of each regime
 
-MATRIX = 60
-"""Most rows and columns of the matrix of pairs that is drawn; each cell is the worst of its pairs."""
+MATRIX = 60  # most rows and columns of the matrix of pairs that is drawn; each cell is the worst of its pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.ring_placement.scenarios.strategy import requests_lost
 
-_DENSE = 1 << 23
-"""Most pairs of tenant and member that are marked in one array."""
+_DENSE = 1 << 23  # most pairs of tenant and member that are marked in one array
 
 
 def segment_tenants(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
@@ -171,8 +170,7 @@ def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
     return tables.TENANTS.sorted(tables.TENANTS.frame(frame).with_columns(known))
 
 
-_AT_ONCE = 1 << 20
-"""Keys searched for the largest at a time: there may be millions."""
+_AT_ONCE = 1 << 20  # keys searched for the largest at a time: there may be millions
 
 
 def segment_placements(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
@@ -345,10 +343,8 @@ def replica_placements(s: ReplicatedScenario, p: RingParameters, notes: list[str
 
 
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
-NO_RULES = "no rules"
-"""Strategy if the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
-EXPIRED = "expired"
-"""Strategy of a dataset without stats whose rule is too old to be written again."""
+NO_RULES = "no rules"  # strategy if the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope
+EXPIRED = "expired"  # strategy of a dataset without stats whose rule is too old to be written again
 
 
 def strategy_table(state: SegmentState) -> pl.DataFrame:

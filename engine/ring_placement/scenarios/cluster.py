@@ -33,10 +33,8 @@ own; "" if unknown."""
 
 _KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2, "store": 3, "html": 4}
 """Kinds of ring files, the preferred one first."""
-_KINDS = ("segment-writer", "token-ring", "partition-ring", "")
-"""Kinds of rings, the preferred one first."""
-_SAME_TIME_S = 600
-"""Seconds within which the heartbeats of rings of different kinds count as equally new."""
+_KINDS = ("segment-writer", "token-ring", "partition-ring", "")  # kinds of rings, the preferred one first
+_SAME_TIME_S = 600  # seconds within which the heartbeats of rings of different kinds count as equally new
 _WORDS: tuple[tuple[str, Strategy], ...] = (
     ("segment-writer", "segment-writer"), ("ingester", "token-ring"), ("mimir", "token-ring"), ("loki", "token-ring"),
     ("tempo", "token-ring"), ("cortex", "token-ring"),
@@ -401,10 +399,8 @@ def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
     )  # fmt: skip
 
 
-_OWN_STATES = ("page", "html")
-"""Kinds of files whose states are judged by their heartbeats already."""
-_ONE_MOMENT_S = 60
-"""Seconds within which two pages of one ring should be equal."""
+_OWN_STATES = ("page", "html")  # kinds of files whose states are judged by their heartbeats already
+_ONE_MOMENT_S = 60  # seconds within which two pages of one ring should be equal
 
 
 def _disagreements(

@@ -12,8 +12,7 @@ from engine.core.view import FILE, Inputs
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.load_table import INGEST, SENT, SHARD_USAGE, USAGE, by_dataset
 
-SOURCES = ("stats", "usage", "table", "ingest", "sent", "blocks")
-"""Load sources, the best first."""
+SOURCES = ("stats", "usage", "table", "ingest", "sent", "blocks")  # load sources, the best first
 
 UNITS = {
     "stats": "encoded bytes in segments per second",

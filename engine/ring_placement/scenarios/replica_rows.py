@@ -18,10 +18,8 @@ from engine.ring_placement.dskit.replicas import PartitionRing, replica_sets
 from engine.ring_placement.dskit.token_ring import SPACE, Operation, ShardRing, TokenRing, first_above, gaps
 from engine.ring_placement.pyroscope.ring import Listed
 
-_FOLDED = 60_000
-"""Most runs of tokens of a shard up to which equal replica sets are folded to one row."""
-_DENSE = 30_000_000
-"""Most cells of a matrix of shards or tenants by members."""
+_FOLDED = 60_000  # most runs of tokens of a shard up to which equal replica sets are folded to one row
+_DENSE = 30_000_000  # most cells of a matrix of shards or tenants by members
 
 Check = Callable[[], None]
 Indices = np.ndarray

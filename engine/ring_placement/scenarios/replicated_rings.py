@@ -34,10 +34,8 @@ from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
 from engine.ring_placement.scenarios.settings import InForce
 from engine.ring_placement.scenarios.strategy import Check, Outcome, Step, Sweep
 
-KEEP_ROWS = 4
-"""Number of topologies whose rows are kept."""
-_CELLS = 20_000_000
-"""Most cells up to which loads are compared tenant by tenant."""
+KEEP_ROWS = 4  # number of topologies whose rows are kept
+_CELLS = 20_000_000  # most cells up to which loads are compared tenant by tenant
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,7 @@ from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
 from engine.ring_placement.scenarios.segment_writers import SegmentWriters, build_keys
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
 
-KEEP = 6
-"""Number of recent scenarios whose partial results stay in the memo, so that going back to one is immediate."""
+KEEP = 6  # number of recent scenarios whose partial results stay in the memo, so that going back to one is immediate
 
 PER_CORE = 8_000_000
 """Bytes per second (uncompressed profiles) that one core takes: Pyroscope's rule of thumb of 8 MB/s."""
@@ -396,8 +395,6 @@ def replicated_ring(state: LiveState[ReplicatedPlacement]) -> ReplicatedRing:
 
 
 SegmentState = LiveState[Placement]
-SegmentScenario = Scenario[Placement]
-"""The state and the scenario of a ring of segment writers."""
+SegmentScenario = Scenario[Placement]  # the state and the scenario of a ring of segment writers
 ReplicatedState = LiveState[ReplicatedPlacement]
-ReplicatedScenario = Scenario[ReplicatedPlacement]
-"""The state and the scenario of a token ring or a partition ring."""
+ReplicatedScenario = Scenario[ReplicatedPlacement]  # the state and the scenario of a token ring or a partition ring

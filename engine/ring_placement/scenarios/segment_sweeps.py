@@ -98,8 +98,7 @@ def _with_touched(sweep: Sweep, placement: Placement) -> Sweep:
     return sweep
 
 
-_BLOCK_CELLS = 8_000_000
-"""Cells of a dense matrix that are multiplied at a time: bounds memory."""
+_BLOCK_CELLS = 8_000_000  # cells of a dense matrix that are multiplied at a time: bounds memory
 
 
 def touch_counts(placement: Placement, down: np.ndarray) -> dict[str, list[Any]]:

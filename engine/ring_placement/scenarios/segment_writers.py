@@ -64,8 +64,7 @@ class SegmentWriters:
         return one_by_one(placement, downs, regime, limits, step)
 
 
-_AT_ONCE = 1 << 20
-"""Rows numbered at a time: there may be millions of keys."""
+_AT_ONCE = 1 << 20  # rows numbered at a time: there may be millions of keys
 LIMITS_FROM = ("default", "override", "rule")
 """Values of the column ``limits_from``: where the limits of a dataset come from."""
 

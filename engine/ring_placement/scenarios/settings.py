@@ -36,12 +36,10 @@ SYSTEMS: Mapping[str, System] = {
 }
 """Systems by the words that name them. Sources: their documented flags, ``modules/ingester/config.go`` and
 ``modules/querier`` of Tempo, ``pkg/distributor`` of Pyroscope."""
-UNKNOWN = System("")
-"""What is assumed where nothing names the system."""
+UNKNOWN = System("")  # what is assumed where nothing names the system
 UNREAD = frozenset(("bad-yaml", "bad-setting", "too-large"))
 """Kinds of problems that leave out settings of a configuration."""
-_HINTS = {"live-store": "tempo"}
-"""Words of single systems that are not their names."""
+_HINTS = {"live-store": "tempo"}  # words of single systems that are not their names
 
 
 def system_of(names: Sequence[str], inputs: Inputs, folder: str) -> str:

@@ -18,8 +18,7 @@ from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.scenarios.replica_rows import Registered, ReplicatedPlacement
 
-Step = Callable[[float], None]
-"""Called between pieces of long work with the fraction done (0-1); may raise to stop."""
+Step = Callable[[float], None]  # called between pieces of long work with the fraction done (0-1); may raise to stop
 
 
 def imbalance(loads: np.ndarray) -> tuple[float, float]:
@@ -95,10 +94,8 @@ LOSSES = ("write_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_
 or queries ("no shard" is one), and whether queries of the whole ring succeed."""
 
 
-Layout = Ring | Registered
-"""A ring laid out: its members in byte order of their IDs."""
-P = TypeVar("P", bound=Placement | ReplicatedPlacement)
-"""Load placed on a ring."""
+Layout = Ring | Registered  # a ring laid out: its members in byte order of their IDs
+P = TypeVar("P", bound=Placement | ReplicatedPlacement)  # load placed on a ring
 
 
 @dataclass(frozen=True, eq=False)

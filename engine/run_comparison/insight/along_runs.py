@@ -27,14 +27,11 @@ from engine.stats.significance import draw_counts, percentile_interval
 CLIP = 4.0
 """Limit of run means in robust standard deviations (winsorising), so that one wild value cannot decide a resample."""
 
-OUTLIER = 3.5
-"""Robust deviations beyond which a value is an outlier (Iglewicz and Hoaglin)."""
+OUTLIER = 3.5  # robust deviations beyond which a value is an outlier (Iglewicz and Hoaglin)
 
-_EXACT_BITS = 23
-"""Bits of a sum of steps: single precision counts exactly up to 2^24."""
+_EXACT_BITS = 23  # bits of a sum of steps: single precision counts exactly up to 2^24
 
-_BLOCK = 128
-"""Draws compared at a time, so that they stay in the cache."""
+_BLOCK = 128  # draws compared at a time, so that they stay in the cache
 
 Singles = NDArray[np.float32]
 
@@ -332,14 +329,11 @@ def all_series(samples: Samples, axis: Axis, metrics: Ints) -> Floats:
     return np.take(both, np.where(axis.sides == 0, 0, samples.left.n_runs) + axis.places, axis=1)
 
 
-_AXES_KEPT = 9
-"""Axes whose change points are cached: both sides and up to eight jobs."""
+_AXES_KEPT = 9  # axes whose change points are cached: both sides and up to eight jobs
 
-_CHECKS = 32
-"""Fewest positions along the axis at which a drift is measured; at most twice that."""
+_CHECKS = 32  # fewest positions along the axis at which a drift is measured; at most twice that
 
-_CELLS = 100_000
-"""Values of all series handled at a time, so that they stay in the cache."""
+_CELLS = 100_000  # values of all series handled at a time, so that they stay in the cache
 
 
 def drifts(series: Floats) -> Floats:

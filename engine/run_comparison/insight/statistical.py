@@ -124,8 +124,7 @@ DIFFERENT, EQUIVALENT, UNDECIDED, MISSING = "different", "equivalent", "undecide
 _POWER_80, _POWER_80_CENTRE = 0.8416212335729143, 1.2815515655446004
 """Standard normal quantiles of 0.8 and 0.9: power 80 %, in general and for a shift at the centre of the margin."""
 
-MOST_RUNS_NEEDED = 99_999.0
-"""Highest number of further values that is reported."""
+MOST_RUNS_NEEDED = 99_999.0  # highest number of further values that is reported
 
 
 @dataclass(frozen=True, slots=True)

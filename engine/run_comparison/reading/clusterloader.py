@@ -33,8 +33,7 @@ from engine.run_comparison.tables import RUN_FACTS
 BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
 """The only reports that perf-tests' benchmark tool reads, by what follows ``artifacts/``."""
 
-_MOST_SERIES = 16_384
-"""Packed series cached per report."""
+_MOST_SERIES = 16_384  # packed series cached per report
 
 _NOT_LABELS = frozenset({"Verb", "Resource", "Subresource", "Scope", "Count", "SlowCount", "Metric"})
 
@@ -126,8 +125,7 @@ def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: s
     return _pack_short(kind, report, labels, bucket, unit, exact)
 
 
-_MOST_CACHED = 2000
-"""Longest labels whose packed series are cached; longer ones come from hostile files."""
+_MOST_CACHED = 2000  # longest labels whose packed series are cached; longer ones come from hostile files
 
 
 @lru_cache(maxsize=65536)

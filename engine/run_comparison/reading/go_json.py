@@ -22,8 +22,7 @@ import msgspec
 
 from engine.formats import json_text
 
-DEEPEST = 10_000
-"""Levels of nesting that Go's decoder accepts."""
+DEEPEST = 10_000  # levels of nesting that Go's decoder accepts
 MOST_ITEMS = 500_000
 """Most items of one report. Real reports have a few thousand; an empty item takes three bytes and a hundred times the memory."""
 

@@ -177,8 +177,7 @@ REPORTS = (
 # -- tables and logs of requests ---------------------------------------------------------------------------------------
 
 
-MOST_REQUESTS = 500
-"""Most requests of a label that are values of their own, too."""
+MOST_REQUESTS = 500  # most requests of a label that are values of their own, too
 _STATISTICS = (("Perc50", 50), ("Perc90", 90), ("Perc95", 95), ("Perc99", 99), ("max", 100))
 
 

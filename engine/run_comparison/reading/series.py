@@ -18,12 +18,10 @@ from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 SEPARATOR = "\x1f"
 """ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""
 
-NOT_AN_INTEGER = -(2**63)
-"""Count of an item whose ``Count`` label is no integer; the benchmark tool drops such items."""
+NOT_AN_INTEGER = -(2**63)  # count of an item whose ``Count`` label is no integer; the benchmark tool drops such items
 
 
-REQUEST = "request"
-"""Bucket of single requests: values inside a run, which are compared only where a side has one run."""
+REQUEST = "request"  # bucket of single requests: values inside a run, which are compared only where a side has one run
 MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
 """Limit on packed series per file: a fixed allowance plus a factor per input byte."""
 
@@ -95,17 +93,12 @@ class Collected:
         self.run: list[str] | None = None
         self.time_ms: list[int | None] | None = None
         self.refused = False
-        self.part = False
-        """Whether another file of the tool holds what this one holds, too."""
-        self.no_values = False
-        """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
+        self.part = False  # whether another file of the tool holds what this one holds, too
+        self.no_values = False  # whether perf-tests' benchmark tool reads the file and finds nothing in it
         self.report_ms: int | None = None
-        self.note = ""
-        """What was decided about the file, for the notes of the result."""
-        self.result: str | None = None
-        """How the run ended, where the file says it: SUCCESS or FAILURE."""
-        self.directions: dict[Direction, None] = {}
-        """The file's statements on which values are better."""
+        self.note = ""  # what was decided about the file, for the notes of the result
+        self.result: str | None = None  # how the run ended, where the file says it: SUCCESS or FAILURE
+        self.directions: dict[Direction, None] = {}  # the file's statements on which values are better
         self.problems = Problems()
 
     def add(self, series: Series, value: Any, *, line: int | None = None) -> None:

@@ -87,8 +87,7 @@ class GoBenchmark(RunFile):
                 )
 
 
-FEWEST_SECONDS = 60
-"""Rows whose median gap is smaller are a log of one run, not a history."""
+FEWEST_SECONDS = 60  # rows whose median gap is smaller are a log of one run, not a history
 KNOWN_LOGS = (
     {"timestamp", "elapsed"}, {"metric_name", "metric_value"}, {"response-time", "status-code"}, {"timestamp", "user count"},
     {"starttime", "ctime"}, {"user_host", "query_time"},
@@ -255,8 +254,7 @@ class _Columns:
         return ((line, row) for line, row in lines if any(cell.strip() for cell in row))
 
 
-_MOST_LABELS = 1000
-"""Characters of a row's attributes that identify its values."""
+_MOST_LABELS = 1000  # characters of a row's attributes that identify its values
 
 
 def _read_rows(out: Collected, columns: _Columns) -> None:

@@ -33,10 +33,8 @@ from engine.run_comparison.runs.selection import OWN_TIMES, Sides, counts_as_fin
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 from engine.run_comparison.words import change_text, counted, p_text, side_names, size_text, title_of
 
-MOST_NOTES = 5
-"""Most notes of single files that are shown."""
-MAX_FINDINGS = 200
-"""Most regressions, and most improvements, with a finding of their own; the rest share one."""
+MOST_NOTES = 5  # most notes of single files that are shown
+MAX_FINDINGS = 200  # most regressions, and most improvements, with a finding of their own; the rest share one
 
 
 def percent(share: float | None) -> str:
@@ -62,11 +60,9 @@ def changed_in_words(summary: Mapping[str, Any]) -> str:
     return words if decided else f"{words}, {summary['undecided']} undecided"
 
 
-SIMILAR = {True: "yes", False: "no", None: "not known"}
-"""Whether the sides are similar enough, in words."""
+SIMILAR = {True: "yes", False: "no", None: "not known"}  # whether the sides are similar enough, in words
 
-NAMED_IN_REVIEW = 3
-"""Regressions named in the review line."""
+NAMED_IN_REVIEW = 3  # regressions named in the review line
 
 
 def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:

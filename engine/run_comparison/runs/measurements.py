@@ -78,8 +78,7 @@ def is_time(unit: str) -> bool:
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-NO_COUNT = np.iinfo(np.int64).max
-"""Request count of values without one: passes every minimum."""
+NO_COUNT = np.iinfo(np.int64).max  # request count of values without one: passes every minimum
 
 
 class MetricKey(Series):

@@ -14,11 +14,9 @@ from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements
 
-SUCCESS = "SUCCESS"
-"""The result of a run that perf-tests' benchmark tool takes, exactly as ``finished.json`` has it."""
+SUCCESS = "SUCCESS"  # the result of a run that perf-tests' benchmark tool takes, exactly as ``finished.json`` has it
 
-RunKey = tuple[tuple[str, ...], str]
-"""Path of a job and name of a run in it."""
+RunKey = tuple[tuple[str, ...], str]  # path of a job and name of a run in it
 
 
 class Fact(NamedTuple):
@@ -120,8 +118,7 @@ class Runs:
     places: Mapping[int, Place]
     left_out: str = ""
     notes: tuple[str, ...] = ()
-    jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
-    """Runs by job path."""
+    jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)  # runs by job path
 
     def __post_init__(self) -> None:
         """Group the runs by job."""
@@ -146,10 +143,8 @@ def argument_of_runs(inputs: Inputs, runs: Runs) -> dict[RunKey, int]:
     return found
 
 
-MEMORY_SHARE = 4
-"""Values of all runs may take this fraction of the memory (1/4)."""
-FEWEST = 20
-"""Runs of a job that are kept whatever memory they take."""
+MEMORY_SHARE = 4  # values of all runs may take this fraction of the memory (1/4)
+FEWEST = 20  # runs of a job that are kept whatever memory they take
 
 
 def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int, memory: int) -> Runs:

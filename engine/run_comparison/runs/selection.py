@@ -22,17 +22,14 @@ from engine.run_comparison.runs.runs import Run, RunKey, Runs
 
 Key = TypeVar("Key", bound=Hashable)
 
-_MOST_SHOWN = 8
-"""Most patterns in the text of a side."""
+_MOST_SHOWN = 8  # most patterns in the text of a side
 
-_MOST_JOBS = 24
-"""Most jobs among which the usual pair is searched, those with the most runs first."""
+_MOST_JOBS = 24  # most jobs among which the usual pair is searched, those with the most runs first
 
 _WILD = frozenset("*?[")
 
 
-OWN_TIMES = "the times of their runs"
-"""What says which side is the newer one, if that stands in the files themselves."""
+OWN_TIMES = "the times of their runs"  # what says which side is the newer one, if that stands in the files themselves
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,7 @@ USE = (
 """How the controls are used."""
 
 
-WIDTH = 21
-"""Cells of the labels of controls."""
+WIDTH = 21  # cells of the labels of controls
 
 
 def knob(

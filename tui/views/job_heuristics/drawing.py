@@ -31,8 +31,7 @@ def strip_line(strip: str) -> list[Fragment]:
     return join((letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip)
 
 
-LEGEND = ". none  L low  M moderate  S severe  C critical"
-"""What the letters of a severity strip mean."""
+LEGEND = ". none  L low  M moderate  S severe  C critical"  # what the letters of a severity strip mean
 
 
 def heading(text: str) -> Line:

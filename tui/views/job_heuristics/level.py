@@ -224,8 +224,7 @@ class OpenJob(Level):
         self.choose("what if")
 
 
-ERROR_COLUMNS = ("text", "failure", "error", "diagnostics", "why")
-"""Columns of tables that hold an error."""
+ERROR_COLUMNS = ("text", "failure", "error", "diagnostics", "why")  # columns of tables that hold an error
 FAILING = ("failed attempts", "Exception", "Spark Job Metrics", "Spark Stage Metrics")
 """Insights and verdicts that are about errors."""
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Cell, Key
 
 GROUPS = ("user", "queue", "job_type", "hour")
-JOBS, ROLL_UP = "jobs", "roll-up"
-"""Titles of sections that keys go to."""
+JOBS, ROLL_UP = "jobs", "roll-up"  # titles of sections that keys go to
 
 
 def run_time_cell(cell: Cell) -> Sequence[Fragment]:
@@ -67,8 +66,7 @@ def in_gb_h(spec: Table) -> Table:
     return replace(spec, columns=tuple(columns))
 
 
-GB_H = number(units.gb_hours)
-"""Memory x time as a number of GB hours."""
+GB_H = number(units.gb_hours)  # memory x time as a number of GB hours
 MEMORY_CELLS = dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), GB_H)
 STATES = {"RUNNING": "title", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
 """Styles of a job's state; any other stands out."""
@@ -362,8 +360,7 @@ def _summary_lines(
     return out
 
 
-NEEDS_HISTORIES = "what-if needs the job's own histories"
-"""Message for keys of the scenario."""
+NEEDS_HISTORIES = "what-if needs the job's own histories"  # message for keys of the scenario
 
 
 class StoredLevel(OpenJob):

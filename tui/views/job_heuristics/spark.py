@@ -144,8 +144,7 @@ ASSUMED = "Predicted from its real tasks, in the order of their index, on other 
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 
 
-MOST_WAVES = 200
-"""More waves of a stage than this cannot be told apart."""
+MOST_WAVES = 200  # more waves of a stage than this cannot be told apart
 
 
 def gantt(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:

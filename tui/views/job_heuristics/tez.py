@@ -92,8 +92,7 @@ class TezLevel(OpenJob):
         return partial(vertex_tasks, vertex) if vertex is not None else None
 
 
-LEAST_ROOM = 12
-"""Lines below a DAG from which on the tasks of its longest vertex are drawn there."""
+LEAST_ROOM = 12  # lines below a DAG from which on the tasks of its longest vertex are drawn there
 
 
 def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:

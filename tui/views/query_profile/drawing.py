@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS", "ratio": "global ratio"}
 """Names of the methods in charts."""
 
-MUCH, SOME = 10, 3
-"""Percent of all CPU from which methods that disagree are marked."""
+MUCH, SOME = 10, 3  # percent of all CPU from which methods that disagree are marked
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
@@ -68,8 +67,7 @@ def change_cell(cell: Cell) -> Sequence[Fragment]:
     return [(fit_text(text, cell.width, "right"), style)]
 
 
-STATEMENT = named({})
-"""A statement is cut at its end, unlike other names: its beginning says what it does."""
+STATEMENT = named({})  # a statement is cut at its end, unlike other names: its beginning says what it does
 
 
 def span(high: str, of: str) -> Renderer:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 CPU_SERIES = ("", "user_us", "system_us", "iowait_us", "steal_us")
 """Resources that the key ``y`` offers first; other series of the files follow."""
-CLASSES, INTERVALS, COMPARISON = "classes", "intervals", "compare"
-"""Titles of sections that keys go to."""
+CLASSES, INTERVALS, COMPARISON = "classes", "intervals", "compare"  # titles of sections that keys go to
 
 
 class Root(Level):
@@ -265,8 +264,7 @@ def _drill(result: Result, row: Row | None) -> Drill | None:
     )
 
 
-CRUMB = 32
-"""Cells of a statement in the header line."""
+CRUMB = 32  # cells of a statement in the header line
 WHAT_IF = "what if"
 GONE = "This class does not appear any more in what is shown."
 

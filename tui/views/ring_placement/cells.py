@@ -138,8 +138,7 @@ def _of_kind(table: Table, kind: str) -> Table:
     return replace(table, columns=tuple(shown))
 
 
-SHARE = number(units.share, none="")
-"""A share of keys in percent."""
+SHARE = number(units.share, none="")  # a share of keys in percent
 
 
 def held_cell(cell: Cell) -> Sequence[Fragment]:

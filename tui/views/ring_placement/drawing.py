@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
-LOST_NAMES, LOST_SIGNS = 2, 12
-"""Most failed nodes that the legend names, and most whose signs it shows."""
+LOST_NAMES, LOST_SIGNS = 2, 12  # most failed nodes that the legend names, and most whose signs it shows
 
 
 def sign(index: int) -> str:

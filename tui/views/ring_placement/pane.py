@@ -40,14 +40,10 @@ if TYPE_CHECKING:
     from engine.core.view import Result, View
     from engine.ring_placement.result.detail import ShardMapView
 
-LISTED = 5_000
-"""Most rows of the section Keys."""
-FLOWS = 5
-"""Most nodes listed that take over from one node."""
-ABOVE = 12
-"""Lines of the screen that the tables of the first section cannot have."""
-LEAST = 6
-"""Lines that the last of these tables has at least."""
+LISTED = 5_000  # most rows of the section Keys
+FLOWS = 5  # most nodes listed that take over from one node
+ABOVE = 12  # lines of the screen that the tables of the first section cannot have
+LEAST = 6  # lines that the last of these tables has at least
 
 
 class NodesFirst(Fit):
@@ -189,8 +185,7 @@ class Pane(ViewPane):
     VIEW = "ring-placement"
     ROOT = Root
     root: Root
-    _goto = ""
-    """Table of the section to show with the next result."""
+    _goto = ""  # table of the section to show with the next result
 
     def loaded(self, view: View, parameters: Any) -> None:
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""

@@ -9,14 +9,12 @@ if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
     from engine.ring_placement.result.detail import ShardMapView
 
-REGIMES = ("transient", "left", "returned")
-"""The moments of the time axis, in order."""
+REGIMES = ("transient", "left", "returned")  # the moments of the time axis, in order
 
 RING_REGIMES = ("transient", "unhealthy", "left", "returned")
 """The moments for rings with replicas, whose members stay registered while they are unhealthy."""
 
-COUNTED = ("series", "streams", "samples", "spans")
-"""What loads of rings with replicas count."""
+COUNTED = ("series", "streams", "samples", "spans")  # what loads of rings with replicas count
 
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 """The kinds of a sweep, in the order in which a key steps through them."""
@@ -47,8 +45,7 @@ OTHER_KINDS: Mapping[str, frozenset[str]] = {
 }
 """Sections that a kind of ring does not have."""
 
-TITLES = {name: title for title, name in TABLES}
-"""Title of the section of each table."""
+TITLES = {name: title for title, name in TABLES}  # title of the section of each table
 
 HINTS = {
     "sweep": "x runs a sweep; again: the next kind",

@@ -238,8 +238,7 @@ def over_runs(detail: Detail, row: Mapping[str, Any]) -> Draw:
     return partial(plot, drawn, x_kind="count", y_kind=kind_of(row), marks=marks, zero=False)
 
 
-Shape = Mapping[str, tuple[int, int, int]]
-"""Width, priority and growth of columns on screen."""
+Shape = Mapping[str, tuple[int, int, int]]  # width, priority and growth of columns on screen
 
 METRICS = (
     "name", "bucket", "test", "verdict", "means", "ratio", "samples", "interval", "matched", "q_value", "p_value",

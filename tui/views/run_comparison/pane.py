@@ -37,25 +37,21 @@ from tui.widgets.table.window import Cell, Looks
 if TYPE_CHECKING:
     from engine.core.view import Result
 
-RUNS = "Runs"
-"""Title of the section with the run list."""
+RUNS = "Runs"  # title of the section with the run list
 
-RunName = tuple[str, str]
-"""Job and name of a run."""
+RunName = tuple[str, str]  # job and name of a run
 
 
 def _run_rows(result: Result) -> list[dict[str, Any]]:
     return result.tables["runs"].select("job", "run", "side").to_dicts()
 
 
-METRICS, GROUPS = "Metrics", "Groups"
-"""Titles of sections that keys go to."""
+METRICS, GROUPS = "Metrics", "Groups"  # titles of sections that keys go to
 ONLY = {
     "verdict=different effect=worse": "worse", "verdict=different effect=better": "better", "disagree=yes": "disagree",
 }  # fmt: skip
 """Filters that the key "only worse" steps through, and the word for each on screen."""
-STEP = 0.02
-"""Change of a threshold per key press."""
+STEP = 0.02  # change of a threshold per key press
 _STEPS = {"min_count": 1.0, "min_average": 5.0, "change_p": 0.001, "alpha": 0.01}
 """Steps of thresholds that do not move by ``STEP``."""
 CONTROLS = (

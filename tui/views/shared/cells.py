@@ -14,8 +14,7 @@ from tui.widgets.table.window import Cell, Renderer
 if TYPE_CHECKING:
     from engine.core.tables import Table
 
-Style = str | Callable[[Cell], str]
-"""Style of a cell, or a function of the cell that returns it."""
+Style = str | Callable[[Cell], str]  # style of a cell, or a function of the cell that returns it
 
 
 def number(format: str | Callable[[Any], str], style: Style = "", none: str = units.NOTHING) -> Renderer:

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from engine.core.view import Result
 
 T = TypeVar("T")
-Row = dict[str, Any]
-"""A row by column name."""
-LATER: Any = object()
-"""Returned by ``TableOf.rows`` while rows are still being made: the table stays as it is."""
+Row = dict[str, Any]  # a row by column name
+LATER: Any = object()  # returned by ``TableOf.rows`` while rows are still being made: the table stays as it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,8 +316,7 @@ class DetailPanel(Frame):
     """A panel beside tables: it has what the first of them leaves, and the key ``d`` hides and shows it. Where that is too
     little, it is an overlay that ``d`` opens and closes, and the tables show no column that would go beside it."""
 
-    SCOPED_CSS = False
-    """Scoped rules do not see the screen's classes."""
+    SCOPED_CSS = False  # scoped rules do not see the screen's classes
     DEFAULT_CSS = """
     DetailPanel { width: 42%; height: 1fr; border-left: vkey $panel; padding: 0 0 0 1; }
     DetailPanel.-closed { display: none; }
@@ -413,5 +410,4 @@ def _lines(table: LiveTable) -> int:
 
 FactsOf = partial(Shown, Facts)
 PlotOf = partial(Shown, PlotView)
-LinesOf = partial(Shown, Drawing)
-"""Parts that draw labels with values, a plot, and lines."""
+LinesOf = partial(Shown, Drawing)  # parts that draw labels with values, a plot, and lines

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 NO_HISTORY = "no earlier moments: these files tell only how things are now"
 """Answer of the time travel keys where ``Tab.steps`` is empty."""
 
-UNDO_LIMIT = 200
-"""Number of parameter changes that can be undone."""
+UNDO_LIMIT = 200  # number of parameter changes that can be undone
 
 
 class Tab(Frame):

@@ -14,8 +14,7 @@ from tui.widgets.drawing.fragments import Line, cells
 if TYPE_CHECKING:
     from engine.core.tables import Kind
 
-Range = tuple[float, float]
-"""Smallest and largest value of an axis."""
+Range = tuple[float, float]  # smallest and largest value of an axis
 
 _MS_STEPS = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1.5e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 9e5, 1.8e6, 3.6e6, 7.2e6,

@@ -57,8 +57,7 @@ SCROLLING_CSS = (
 """Style of a widget that scrolls up and down; ``bar``: whether its scroll bar is always there (scroll) or not (auto)."""
 
 
-BAR_TONE = 8
-"""Cells of a bar in one tone: a longer bar grows stronger towards its tip."""
+BAR_TONE = 8  # cells of a bar in one tone: a longer bar grows stronger towards its tip
 
 
 @lru_cache(maxsize=64)

@@ -13,8 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.core.reading import clean
 
-Fragment = tuple[str, str]
-"""Text and style name."""
+Fragment = tuple[str, str]  # text and style name
 Line = list[Fragment]
 
 STYLES: tuple[str, ...] = (

@@ -21,8 +21,7 @@ from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harml
 if TYPE_CHECKING:
     from engine.core.tables import Kind
 
-Numbers = Sequence[Any]
-"""Numbers in any sequence: list, NumPy array, Polars series. None, NaN and infinities are gaps."""
+Numbers = Sequence[Any]  # numbers in any sequence: list, NumPy array, Polars series. None, NaN and infinities are gaps.
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,7 @@ def _draw_line(raster: Raster, series: Series, before: _Column | None, values: _
         raster.segment(before.column, row(before.last), column, first, series.style, series.dashed)
 
 
-Draw = Callable[[int, int, Glyphs], list[Line]]
-"""Draws a plot in a width and a height."""
+Draw = Callable[[int, int, Glyphs], list[Line]]  # draws a plot in a width and a height
 
 
 def thin(values: Numbers, columns: int) -> list[float | None]:

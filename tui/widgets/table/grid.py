@@ -37,13 +37,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.grid")
 
-INLINE_ROWS = 5_000
-"""Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
-STRUCK = Style(strike=True)
-"""Added to the cursor on nodes that fail in a scenario."""
+INLINE_ROWS = 5_000  # number of rows up to which a frame is sorted and filtered at once, not in a thread
+STRUCK = Style(strike=True)  # added to the cursor on nodes that fail in a scenario
 LEVEL_STYLES = ("low", "moderate", "severe", "critical")
-SORTING_AFTER_S = 0.3
-"""Seconds before sorting is mentioned: quick sorts would flicker with every change of the data."""
+SORTING_AFTER_S = 0.3  # seconds before sorting is mentioned: quick sorts would flicker with every change of the data
 
 
 class Grid(ScrollView, Painter):

@@ -21,17 +21,13 @@ WIDTHS: Mapping[str, int] = {
 }  # fmt: skip
 """Default width of a column by kind, in cells."""
 
-FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
-"""Kinds of columns that take spare cells."""
+FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})  # kinds of columns that take spare cells
 
-WORD_KINDS: frozenset[str] = FLEXIBLE | {"level"}
-"""Kinds of columns in which a plain word of a filter is searched."""
+WORD_KINDS: frozenset[str] = FLEXIBLE | {"level"}  # kinds of columns in which a plain word of a filter is searched
 
-FLEX_LIMIT = 48
-"""Width in cells up to which such a column takes spare cells."""
+FLEX_LIMIT = 48  # width in cells up to which such a column takes spare cells
 
-GAP = 1
-"""Cells between two columns."""
+GAP = 1  # cells between two columns
 
 
 class FilterError(ValueError):

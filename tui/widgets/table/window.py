@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from engine.core.tables import Column, Kind, Table
 
 
-Key = tuple[Any, ...]
-"""Values of a row's key columns; a row has the same key wherever it moves."""
+Key = tuple[Any, ...]  # values of a row's key columns; a row has the same key wherever it moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,7 @@ class Cell:
     peak: Callable[[str], float]
 
 
-Renderer = Callable[[Cell], Sequence[Fragment]]
-"""Draws one cell; its fragments are cut or padded to the cell's width."""
+Renderer = Callable[[Cell], Sequence[Fragment]]  # draws one cell; its fragments are cut or padded to the cell's width
 
 
 @dataclass(frozen=True)
@@ -95,14 +93,10 @@ NAMES: frozenset[str] = frozenset({"name", "topic", "subject", "group", "tenant"
 """Columns of names that are cut in the middle: what begins alike often differs at the end."""
 
 
-SORTED_ROWS = 5_000
-"""Rows up to which it is found out what they are sorted by."""
-MEASURED_ROWS = 20_000
-"""Rows among which the longest text is searched."""
-DRAWN_ROWS = 100
-"""Rows that are drawn to measure texts that a renderer changes."""
-WIDEST = 400
-"""Cells given to such a text while it is measured."""
+SORTED_ROWS = 5_000  # rows up to which it is found out what they are sorted by
+MEASURED_ROWS = 20_000  # rows among which the longest text is searched
+DRAWN_ROWS = 100  # rows that are drawn to measure texts that a renderer changes
+WIDEST = 400  # cells given to such a text while it is measured
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:

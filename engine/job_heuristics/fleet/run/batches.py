@@ -30,10 +30,8 @@ LINKS = Table("links", "Jobs that a file of another job mentions", (Column("ment
 TABLE, HEIGHT, ROWS = "_table", "_height", "_rows"
 """Columns of a batch's result: table name, number of rows, and the rows in Arrow's IPC format. For Spark the rows are
 one opaque value that it need not convert."""
-SCHEMA = f"{TABLE} string, {HEIGHT} bigint, {ROWS} binary"
-"""Spark's types of these columns."""
-JOB, PLACE = "_job", "_place"
-"""Additional columns of the rows: the job of each, and its position in the batch."""
+SCHEMA = f"{TABLE} string, {HEIGHT} bigint, {ROWS} binary"  # Spark's types of these columns
+JOB, PLACE = "_job", "_place"  # additional columns of the rows: the job of each, and its position in the batch
 _SPARK = {pl.String: "string", pl.Int64: "bigint", pl.Float64: "double", pl.Boolean: "boolean"}
 
 
@@ -88,8 +86,7 @@ def to_spark(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
     yield from table.cast(plain).to_batches()
 
 
-BATCH = 64 << 20
-"""Bytes of documents that are computed together. One call costs at least 25 ms."""
+BATCH = 64 << 20  # bytes of documents that are computed together. One call costs at least 25 ms.
 
 
 class OtherVersion(RuntimeError):

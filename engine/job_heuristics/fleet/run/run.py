@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 
 PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+|spark-[0-9a-f]{32}|spark-application-\d+)"
 """Ids of jobs and applications in file names; valid for the regex engines of Java and Python."""
-ROLLING = r"/(eventlog_v2_[^/]*)/"
-"""Folder of a rolling event log, whose parts belong together."""
-DELIVERED = r"^(.*/)eventlog(?:-[0-9-]{17}[^/]*)?(?:\.gz)?$"
-"""Folder of a log that Databricks delivered in parts."""
+ROLLING = r"/(eventlog_v2_[^/]*)/"  # folder of a rolling event log, whose parts belong together
+DELIVERED = r"^(.*/)eventlog(?:-[0-9-]{17}[^/]*)?(?:\.gz)?$"  # folder of a log that Databricks delivered in parts
 
 
 def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -66,10 +64,8 @@ def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 LARGE = 32 << 20
 """Larger remote files are opened by the worker that reads them: Spark would hold several copies of the content."""
-_ROWS = 2_000_000
-"""Approximate rows per file of a table."""
-_ROW_GROUP = 8 << 20
-"""Bytes of a row group, before compression."""
+_ROWS = 2_000_000  # approximate rows per file of a table
+_ROW_GROUP = 8 << 20  # bytes of a row group, before compression
 _FILES = "path string, mtime_ms bigint, content binary"
 
 
@@ -228,8 +224,7 @@ def _tasks_at_once(spark: SparkSession) -> int:
     return int(spark.range(4096).select(F.spark_partition_id().alias("at")).distinct().count())
 
 
-_Computed = Sequence[tuple["DataFrame", frozenset[str]]]
-"""Packed rows of all tables, and the jobs to leave out of them."""
+_Computed = Sequence[tuple["DataFrame", frozenset[str]]]  # packed rows of all tables, and the jobs to leave out of them
 
 
 def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outcome) -> Outcome:

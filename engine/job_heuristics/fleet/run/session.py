@@ -18,8 +18,7 @@ _NOT_THERE = "loadlens is not installed for the Python that workers run: set PYS
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for runs of minutes, in which an optimising compiler and a parallel collector do not pay off."""
 _EVERY_S = 2.0
-Show = Callable[[int, int], None]
-"""Called with the number of finished and known tasks of the active stages."""
+Show = Callable[[int, int], None]  # called with the number of finished and known tasks of the active stages
 
 
 class SparkMissing(Exception):

@@ -20,8 +20,7 @@ from engine.job_heuristics.mapreduce.insight.whatif import makespan, peak_slots
 from engine.job_heuristics.mapreduce.model.model import RUNNING, Ints, Job, Side
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 
-COPIES = 200
-"""Number of complete jobs that are drawn."""
+COPIES = 200  # number of complete jobs that are drawn
 MOST = 1000
 """Most finished tasks of a side to draw from. Larger sides are represented by a random sample of this size, with
 deviations scaled by the square root of the ratio."""

@@ -65,8 +65,7 @@ class Measures(dict[str, Array]):
         return self[name]
 
 
-_DECLARED = {name: measure for measure in MEASURES for name in measure.names}
-"""All measures by each of their names."""
+_DECLARED = {name: measure for measure in MEASURES for name in measure.names}  # all measures by each of their names
 
 
 @dataclass(frozen=True, slots=True)

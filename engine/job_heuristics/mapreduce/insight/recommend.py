@@ -20,14 +20,11 @@ from engine.job_heuristics.mapreduce.model.job_conf import MEMORY, SLOW_START, S
 from engine.job_heuristics.mapreduce.model.model import MB, Model, number
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 
-IDEAL_MS = 7.5 * MINUTE
-"""Target run time of a task, ms: the middle of 5 to 10 minutes."""
-SORT_MB_MOST = 2047
-"""Largest sort buffer, MB, that Hadoop allows."""
+IDEAL_MS = 7.5 * MINUTE  # target run time of a task, ms: the middle of 5 to 10 minutes
+SORT_MB_MOST = 2047  # largest sort buffer, MB, that Hadoop allows
 DISK_BYTES_PER_MS = 100 * MB / 1000
 """Assumed speed of a local disk: Dr. Elephant's constant of 100 MB/s, as bytes per ms."""
-BYTES_PER_REDUCER = 4 * 2**30
-"""Most bytes that a reducer should merge."""
+BYTES_PER_REDUCER = 4 * 2**30  # most bytes that a reducer should merge
 
 
 SORT_MB = "mapreduce.task.io.sort.mb"

@@ -25,17 +25,12 @@ from engine.job_heuristics.mapreduce.model.model import MB, NO_COUNTERS, Ints, J
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdict_tables import metrics_of
 
-START_MS = 2000.0
-"""Assumed ms to start a task where bytes do not explain the time."""
-START_MOST_MS = 60_000.0
-"""Upper limit of the ms to start a task."""
-COPY_BYTES_PER_MS = 30 * MB / 1000
-"""Assumed copy rate of a reducer, bytes per ms, if none started after the last map."""
+START_MS = 2000.0  # assumed ms to start a task where bytes do not explain the time
+START_MOST_MS = 60_000.0  # upper limit of the ms to start a task
+COPY_BYTES_PER_MS = 30 * MB / 1000  # assumed copy rate of a reducer, bytes per ms, if none started after the last map
 
-LARGEST = 2**53
-"""Upper limit of predicted ms, bytes or records."""
-MOST = 100_000
-"""Most tasks of a side that are simulated."""
+LARGEST = 2**53  # upper limit of predicted ms, bytes or records
+MOST = 100_000  # most tasks of a side that are simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +193,7 @@ def _taken(side: Side, at: Ints, per_task: float) -> Side:
     return replace(taken, n=len(at), planned=len(at), untimed=NO_COUNTERS, **scaled)
 
 
-_BY_INPUT = ("size", "cpu", "gc", "spilled", "out_records", "out_bytes")
-"""Numbers of a task that grow with its input."""
+_BY_INPUT = ("size", "cpu", "gc", "spilled", "out_records", "out_bytes")  # numbers of a task that grow with its input
 
 
 def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[str]) -> Side:

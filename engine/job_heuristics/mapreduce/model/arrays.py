@@ -16,8 +16,7 @@ import polars as pl
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.side_stats import Measure, SideTasks, row_count
 
-RUNNING, SUCCEEDED, KILLED, OTHER = 0, 1, 2, 3
-"""States of tasks and attempts as numbers."""
+RUNNING, SUCCEEDED, KILLED, OTHER = 0, 1, 2, 3  # states of tasks and attempts as numbers
 STATES = {"RUNNING": RUNNING, "SUCCEEDED": SUCCEEDED, "KILLED": KILLED}
 
 TASK_NUMBERS: tuple[str, ...] = (

@@ -202,8 +202,7 @@ _ATTRIBUTES = (
 )  # fmt: skip
 """Job attributes of which the latest event counts."""
 _LOST = "java.lang.NullPointerException: an event of a task or attempt whose start the history does not hold"
-SIZE_LIMIT_MB = 500
-"""Default size limit, MiB, of a history file for Dr. Elephant's fetcher."""
+SIZE_LIMIT_MB = 500  # default size limit, MiB, of a history file for Dr. Elephant's fetcher.
 
 
 def assemble(events: Events) -> dict[str, JobPart]:

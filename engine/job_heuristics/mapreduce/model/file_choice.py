@@ -11,8 +11,7 @@ from engine.core.view import FILE, FileInfo, Inputs
 from engine.job_heuristics.mapreduce.reading.kinds import job_in
 from engine.job_heuristics.mapreduce.tables import CONF_MODEL
 
-TERMINAL = ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
-"""States in which a job or attempt has ended."""
+TERMINAL = ("SUCCEEDED", "FAILED", "KILLED", "ERROR")  # states in which a job or attempt has ended
 EVENT_TABLES = ("job_events", "task_starts", "task_ends", "attempt_starts", "attempt_ends")
 """Input tables of a job's events."""
 
@@ -58,8 +57,7 @@ def rows_of(inputs: Inputs, name: str, files: Collection[int]) -> pl.DataFrame:
     return inputs.table(name) if len(files) == len(inputs.files) else inputs.of(name, frozenset(files))
 
 
-_RANK = {"jhist": 2, "mapreduce-rest": 1}
-"""Preference among kinds of files; higher is better."""
+_RANK = {"jhist": 2, "mapreduce-rest": 1}  # preference among kinds of files; higher is better
 
 
 def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:

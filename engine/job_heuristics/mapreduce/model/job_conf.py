@@ -11,14 +11,11 @@ import polars as pl
 
 from engine.job_heuristics.dr_elephant.display import integer
 
-DEFAULT_MB = 2048
-"""MB of a container without a numeric setting (Dr. Elephant's default)."""
-DEFAULT_AM_MB = 1536
-"""MB of the application master's container if unset (Hadoop's default)."""
+DEFAULT_MB = 2048  # MB of a container without a numeric setting (Dr. Elephant's default).
+DEFAULT_AM_MB = 1536  # MB of the application master's container if unset (Hadoop's default)
 MAP_MEMORY = "mapreduce.map.memory.mb"
 REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
-MEMORY = {"map": MAP_MEMORY, "reduce": REDUCE_MEMORY}
-"""Property with the container's MB, by side."""
+MEMORY = {"map": MAP_MEMORY, "reduce": REDUCE_MEMORY}  # property with the container's MB, by side
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
 QUEUE_OLD = "mapred.job.queue.name"
 QUEUE = "mapreduce.job.queuename"
@@ -157,8 +154,7 @@ def job_type(properties: Mapping[str, str]) -> str:
 
 _FAILED_TASK = re.compile(r"task_[0-9]+_[0-9]+_[m|r]_[0-9]+")
 _BLANKS = " \t\n\x0b\f\r\u00a0"
-NO_DIAGNOSTICS = "No sufficient diagnostic Info"
-"""Dr. Elephant's text if the job's diagnostics name no task."""
+NO_DIAGNOSTICS = "No sufficient diagnostic Info"  # Dr. Elephant's text if the job's diagnostics name no task.
 
 
 def named_task(text: str) -> str | None:

@@ -43,8 +43,7 @@ class JobPart(NamedTuple):
     """One job: the position of its rows in the frames of their assembly, and its settings."""
 
     frames: ModelFrames
-    spans: tuple[tuple[int, int], ...]
-    """First row and number of rows, for each of the frames."""
+    spans: tuple[tuple[int, int], ...]  # first row and number of rows, for each of the frames
     settings: job_conf.Settings
 
 
@@ -191,10 +190,8 @@ def mean(values: Ints) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
-"""Outcome codes of ``Attempts.outcome``."""
-UNKNOWN = -1
-"""A time missing from the history."""
+SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3  # outcome codes of ``Attempts.outcome``
+UNKNOWN = -1  # a time missing from the history
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -75,8 +75,7 @@ _TEXTS = {
     for table in _TASK_TABLES
 }
 MOST_COUNTERS = 120
-MOST_GROUPS = 50
-"""Hadoop's default limits per record for counters and groups other than its own."""
+MOST_GROUPS = 50  # Hadoop's default limits per record for counters and groups other than its own
 _OWN_GROUPS = {f"org.apache.hadoop.mapreduce.{name}" for name in ("TaskCounter", "JobCounter", "FileSystemCounter")}
 
 
@@ -304,10 +303,8 @@ def _property(name: str, value: str | None) -> str | None:
 
 
 _LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
-MOST_DIAGNOSTICS = 2**16
-"""Most characters of a job's diagnostics: Dr. Elephant shows 65,535."""
-MOST_LISTED = 2**20
-"""Most characters of a list of files in the distributed cache."""
+MOST_DIAGNOSTICS = 2**16  # most characters of a job's diagnostics: Dr. Elephant shows 65,535.
+MOST_LISTED = 2**20  # most characters of a list of files in the distributed cache
 _JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
 
 
@@ -360,8 +357,7 @@ _FACTS: dict[type[Record], dict[str, str]] = {
     },
 }  # fmt: skip
 """Kind of record about a whole job → column → field of the record."""
-_PARSED = (JobSubmitted, JobFinished)
-"""Records whose job id Hadoop's parser parses, so that it throws on a wrong one."""
+_PARSED = (JobSubmitted, JobFinished)  # records whose job id Hadoop's parser parses, so that it throws on a wrong one
 
 
 def _job_event(to: Collector, seq: int, kind: str, e: Any) -> None:

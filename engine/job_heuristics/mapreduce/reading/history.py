@@ -34,8 +34,7 @@ from engine.job_heuristics.mapreduce.tables import ATTEMPT_ENDS, ATTEMPT_STARTS,
 _START = b'{"type":"'
 _PLACE = re.compile(r" \(byte \d+\)$")
 """Position of a fault in its line: removed, so that equal faults become one counted problem."""
-_PER_COUNTER = b'"displayName"'
-"""Markers that occur once per counter and per group."""
+_PER_COUNTER = b'"displayName"'  # markers that occur once per counter and per group
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -220,8 +219,7 @@ def cannot_parse(path: str, reason: str) -> str:
 
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
-_LONGEST_PREFACE = 2**20
-"""Most bytes of foreign text before the header."""
+_LONGEST_PREFACE = 2**20  # most bytes of foreign text before the header
 
 
 class History(Log):

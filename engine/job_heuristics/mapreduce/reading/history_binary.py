@@ -24,12 +24,10 @@ from engine.job_heuristics.mapreduce.reading.records import (
     missing_fields,
 )
 
-MOST_SCHEMA = 2**18
-"""Bytes of the longest schema that is used; Hadoop's have 8 kB."""
+MOST_SCHEMA = 2**18  # bytes of the longest schema that is used; Hadoop's have 8 kB
 _MOST_PARTS = 64
 """Most branches of a union, fields of a record or symbols of an enum: their number takes one byte. Hadoop has 30."""
-_DEEPEST = 8
-"""Levels of types within types; Hadoop's counters have six."""
+_DEEPEST = 8  # levels of types within types; Hadoop's counters have six
 _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 

@@ -299,5 +299,4 @@ class JsonFields:
 
 
 HISTORY = History()
-KINDS: tuple[FileKind, ...] = (HISTORY, JobConf(), RestAnswer())
-"""In the order of the page of formats."""
+KINDS: tuple[FileKind, ...] = (HISTORY, JobConf(), RestAnswer())  # in the order of the page of formats

@@ -172,8 +172,7 @@ def blocks_of(jobs: pl.DataFrame, properties: Properties, block_size: int, *, pu
     return sizes
 
 
-_SHOWN = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)
-"""Columns taken from the job model unchanged."""
+_SHOWN = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)  # columns taken from the job model unchanged
 
 
 FAILED_WITH_ERROR = (pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != "")

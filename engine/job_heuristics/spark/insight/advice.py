@@ -33,16 +33,11 @@ from engine.job_heuristics.spark.rules.settings import (
 )
 
 CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
-IDLE_LIMIT = 0.5
-"""Share of idle slots from which fewer executors or dynamic allocation pay off."""
-LEAST_SHARE = 0.05
-"""Least share of run time that a change of partitions must save."""
-MOST_PARTITIONS = 20_000
-"""Most shuffle partitions that are advised."""
-MOST_PARTITION = 200 * MB
-"""Most bytes of shuffled data per task."""
-LEAST_MS = 60_000
-"""Run time below which only memory is advised: starting executors takes longer."""
+IDLE_LIMIT = 0.5  # share of idle slots from which fewer executors or dynamic allocation pay off
+LEAST_SHARE = 0.05  # least share of run time that a change of partitions must save
+MOST_PARTITIONS = 20_000  # most shuffle partitions that are advised
+MOST_PARTITION = 200 * MB  # most bytes of shuffled data per task
+LEAST_MS = 60_000  # run time below which only memory is advised: starting executors takes longer
 
 
 class Facts:

@@ -18,8 +18,7 @@ from engine.job_heuristics.spark.model.app import (
 )
 from engine.job_heuristics.spark.rules.settings import is_sql
 
-MOST_RATIO, LEAST_MS = 5.0, 5_000
-"""A stage is skewed if its longest task takes more than 5 times the median, and 5 s."""
+MOST_RATIO, LEAST_MS = 5.0, 5_000  # a stage is skewed if its longest task takes more than 5 times the median, and 5 s
 DATA_RATIO, HOST_RATIO = 2.0, 1.5
 Ints = NDArray[np.int64]
 

@@ -12,10 +12,8 @@ from engine.job_heuristics.spark.model.app import (
 from engine.job_heuristics.spark.reading.events import PlanNode, unpacked
 
 _NANOS = 1_000_000
-TIME_SHARE = 0.25
-"""Share of the own times of all nodes from which one is costly."""
-LEAST_TIME_MS, LEAST = 1000, {"rows": 100_000, "bytes": 1 << 20}
-"""Thresholds below which costs are ignored."""
+TIME_SHARE = 0.25  # share of the own times of all nodes from which one is costly
+LEAST_TIME_MS, LEAST = 1000, {"rows": 100_000, "bytes": 1 << 20}  # thresholds below which costs are ignored
 _IDS = re.compile(r"#\d+L?")
 
 

@@ -22,10 +22,8 @@ from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 MOST_EXECUTORS = 10_000
-_UNLIMITED = 2**40
-"""Executors whose slots are more than an application has tasks."""
-NEAR = 1.05
-"""An application is near its best time within this factor."""
+_UNLIMITED = 2**40  # executors whose slots are more than an application has tasks
+NEAR = 1.05  # an application is near its best time within this factor
 
 
 @dataclass(frozen=True, slots=True)

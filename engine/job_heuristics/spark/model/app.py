@@ -16,8 +16,7 @@ from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB
 from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 Ints = NDArray[np.int64]
-DRIVER = "driver"
-"""Id of the driver among the executors."""
+DRIVER = "driver"  # id of the driver among the executors
 NO_SUMS: dict[str, int] = dict.fromkeys(METRIC_NAMES, 0)
 
 
@@ -197,16 +196,11 @@ _SIZE = re.compile(r"\s*(\d{1,15})\s*+([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCI
 _FACTOR = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SPAN = re.compile(r"\s*(\d{1,12})\s*+(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
 _SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
-"""Spark's default memory overhead: a tenth of the memory, at least 384 MB."""
-FOREIGN_SHARE = 0.4
-"""Its share on Kubernetes for programs in Python and R."""
-PEAK_ROOM = 1.2
-"""Recommended heap as a multiple of the largest used heap."""
-HIGH_PEAK, LOW_PEAK = 0.95, 0.7
-"""Peak heap usage above which the heap should grow, and below which it may shrink."""
-MOST_MB = 2**24
-"""Largest plausible container, MB."""
+LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1  # Spark's default memory overhead: a tenth of the memory, at least 384 MB
+FOREIGN_SHARE = 0.4  # its share on Kubernetes for programs in Python and R
+PEAK_ROOM = 1.2  # recommended heap as a multiple of the largest used heap
+HIGH_PEAK, LOW_PEAK = 0.95, 0.7  # peak heap usage above which the heap should grow, and below which it may shrink
+MOST_MB = 2**24  # largest plausible container, MB
 
 
 def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
@@ -233,8 +227,7 @@ _MASTERS = {
     "mesos:": MESOS,
 }
 _IDS = {"application_": YARN, "local-": LOCAL, "app-": STANDALONE, "spark-": KUBERNETES}
-WITH_OVERHEAD = (YARN, KUBERNETES, MESOS)
-"""Clusters whose containers are larger than the heap."""
+WITH_OVERHEAD = (YARN, KUBERNETES, MESOS)  # clusters whose containers are larger than the heap
 
 
 def cluster(app: App) -> str:

@@ -21,8 +21,7 @@ from engine.job_heuristics.spark.model.history_server import Summary, summarise
 from engine.job_heuristics.spark.reading.event_log import GROWING
 from engine.job_heuristics.spark.tables import SPARK_TASK_STARTS
 
-_PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")
-"""Name of a part of a rolling log, without codec."""
+_PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")  # name of a part of a rolling log, without codec
 _DELIVERED = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d\S{0,20}))?$")
 """Name of a part of a log that Databricks delivered, without codec: all in one folder, the one without a date last."""
 _CODEC = re.compile(r"\.(?:zstd|zst|lz4|snappy|lzf|gz|gzip)(?=$|\.compact$|\.inprogress$)")
@@ -30,8 +29,7 @@ OLD = "EVENT_LOG_1"
 """Name of the log in the application folders of Spark 1.0 to 1.2; its events do not name the application."""
 _YARN = re.compile(r"(application_\d+_\d+)(?:_(\d+))?$")
 
-Part = tuple[int, str | None]
-"""A file, and the log within it if it is an archive."""
+Part = tuple[int, str | None]  # a file, and the log within it if it is an archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +175,10 @@ def until(frames: Mapping[str, pl.DataFrame], at_ms: int) -> dict[str, pl.DataFr
     return kept
 
 
-_STEP = 1 << 40
-"""Range of sequence numbers reserved for one part of a log."""
+_STEP = 1 << 40  # range of sequence numbers reserved for one part of a log
 MOST_RETAINED = 1000
 """Jobs, and stages, that the history server retains per application (spark.ui.retainedJobs, -Stages)."""
-SIZE_LIMIT_MB = 100
-"""Size limit, MiB, of Dr. Elephant's own replay of logs (event_log_size_limit_in_mb)."""
+SIZE_LIMIT_MB = 100  # size limit, MiB, of Dr. Elephant's own replay of logs (event_log_size_limit_in_mb).
 
 
 Apps = judged.Apps[App]

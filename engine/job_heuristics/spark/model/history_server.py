@@ -19,8 +19,7 @@ from engine.job_heuristics.spark.model.app import DRIVER, NO_SUMS, Executor, Int
 from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 _NEVER = 2**62
-_KILLED = ("TaskKilled", "TaskCommitDenied")
-"""Task ends that count neither as completed nor as failed."""
+_KILLED = ("TaskKilled", "TaskCommitDenied")  # task ends that count neither as completed nor as failed
 Key = tuple[int, int]
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -124,10 +123,8 @@ class _LiveStage:
     stage: Stage
     created: int
     removed: int = _NEVER
-    by_task: bool = False
-    """Whether the end of its last task removes it, which also rewrites its jobs, even ended ones."""
-    watching: dict[int, int] = field(default_factory=dict)
-    """Jobs its tasks count for, and from which log position."""
+    by_task: bool = False  # whether the end of its last task removes it, which also rewrites its jobs, even ended ones
+    watching: dict[int, int] = field(default_factory=dict)  # jobs its tasks count for, and from which log position
     spans: list[tuple[int, int, int]] = field(default_factory=list)
     """Jobs its tasks counted for, with first and last log position."""
 
@@ -184,15 +181,12 @@ class _Replay:
     def __init__(self, tasks: _Tasks) -> None:
         self.tasks = tasks
         self.jobs: dict[int, SparkJob] = {}
-        self.stages: dict[Key, _LiveStage] = {}
-        """The newest instance of each stage attempt, even if no longer followed."""
+        self.stages: dict[Key, _LiveStage] = {}  # the newest instance of each stage attempt, even if no longer followed
         self._live_jobs: dict[int, SparkJob] = {}
         self._by_id: dict[int, set[Key]] = defaultdict(set)
-        self._jobs_of: dict[int, list[int]] = defaultdict(list)
-        """Active jobs by stage."""
+        self._jobs_of: dict[int, list[int]] = defaultdict(list)  # active jobs by stage
         self._all: list[_LiveStage] = []
-        self._written: dict[int, int] = {}
-        """Log position at which an ended job was last written."""
+        self._written: dict[int, int] = {}  # log position at which an ended job was last written
 
     def run(self, frames: Frames) -> None:
         """Follow all events."""
@@ -328,8 +322,7 @@ class Blocks:
             for number in cached.split(","):
                 self._since.setdefault(int(number), seq)
         self._rdds: dict[int, _Rdd] = {}
-        self.stored: dict[int, Stored] = {}
-        """Peak contents of each RDD, including those no longer stored."""
+        self.stored: dict[int, Stored] = {}  # peak contents of each RDD, including those no longer stored
 
     def follow(self, seq: int, row: Mapping[str, Any], active: Mapping[str, Executor], one: Executor | None) -> None:
         """Process one row of SPARK_BLOCKS. ``one``: its executor if active; ``active``: all executors, for a whole

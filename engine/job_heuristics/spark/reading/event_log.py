@@ -20,16 +20,14 @@ from engine.job_heuristics.spark.tables import SPARK_INPUTS
 
 _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
-PREFIX = b'{"Event":"'
-"""How Spark begins each line."""
+PREFIX = b'{"Event":"'  # how Spark begins each line
 MOST_LINE = 64 << 20
 """Most bytes of a line. The longest in real logs, plans of huge queries, have a few MB; decoded, they take several
 times as much memory."""
 _RUN = b"\n" * 64
 _BLANK_LINES = re.compile(_RUN + rb"\n*+")
 """Runs of blank lines, skipped at once: one by one they would take longer than events."""
-GROWING = ".inprogress"
-"""Suffix of a log's name while its application runs."""
+GROWING = ".inprogress"  # suffix of a log's name while its application runs
 
 
 def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
@@ -111,8 +109,7 @@ class EventLog(Log):
 
 
 MOST_ENTRIES = 10_000
-_BLOCK = 4 << 20
-"""Bytes of a log that are read at once."""
+_BLOCK = 4 << 20  # bytes of a log that are read at once
 
 
 class Archive(Document):
@@ -193,5 +190,4 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-KINDS: tuple[FileKind, ...] = (EventLog(), Archive())
-"""In the order of the page of formats."""
+KINDS: tuple[FileKind, ...] = (EventLog(), Archive())  # in the order of the page of formats

@@ -201,8 +201,7 @@ DriverUpdates = _event(
 StreamProgress = _event("StreamProgress", progress=("progress", Any, None))
 
 S = TypeVar("S", bound=msgspec.Struct)
-NO_EVENT = "bad-event"
-"""Problem kind of a line that is not an event."""
+NO_EVENT = "bad-event"  # problem kind of a line that is not an event
 MOST_ODD = 8 << 20
 """Most bytes of an invalid event that is decoded field by field, which takes over ten times the memory."""
 
@@ -277,14 +276,11 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
     return msgspec.UNSET
 
 
-MOST_TEXT = 600
-"""Most characters of a task's error, or of the description of a job or a node of a plan."""
-MOST_TRACE = 4_000
-"""Most characters of an error in full."""
+MOST_TEXT = 600  # most characters of a task's error, or of the description of a job or a node of a plan
+MOST_TRACE = 4_000  # most characters of an error in full
 
 
-MOST_NODES = 5000
-"""Most nodes of one plan; the largest real queries have some hundreds."""
+MOST_NODES = 5000  # most nodes of one plan; the largest real queries have some hundreds
 
 
 class Metric(Event):

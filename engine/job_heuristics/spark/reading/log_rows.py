@@ -25,8 +25,7 @@ _OUTSIDE = re.compile(r"Python|Pandas|InArrow|Arrow\w{0,40}InR|RRDD|PipedRDD")
 """Names of RDDs and operators whose work is done by another process than the executor."""
 _WHOLE = re.compile(r"-?\d{1,17}$")
 _MOST_TRACES = 1_000
-_MOST_IDS = 100_000
-"""Most numbers kept of a list (stages of a job, parents of a stage)."""
+_MOST_IDS = 100_000  # most numbers kept of a list (stages of a job, parents of a stage)
 
 
 def listed(numbers: list[int]) -> str:
@@ -47,11 +46,9 @@ class LogRows:
         self._unknown: Counter[str] = Counter()
         self._peaks: dict[str, list[Any]] = {}
         self._sums: Counter[int] = Counter()
-        self._plans: dict[int, tuple[int, Any]] = {}
-        """Line and event of the newest plan of each SQL execution."""
+        self._plans: dict[int, tuple[int, Any]] = {}  # line and event of the newest plan of each SQL execution
         self._tasks = self.rows[tables.SPARK_TASKS.name]
-        self._traces: set[str] = set()
-        """Causes of which the whole text is kept: only the first of each."""
+        self._traces: set[str] = set()  # causes of which the whole text is kept: only the first of each
 
     def problem(self, kind: str, reason: str) -> None:
         """Note a problem of the current line."""

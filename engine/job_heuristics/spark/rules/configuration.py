@@ -28,8 +28,7 @@ _KRYO = "org.apache.spark.serializer.KryoSerializer"
 _OVERHEADS = ("driver_overhead", "executor_overhead")
 _OVERHEAD_LIMITS = "spark.overheadMemory.thresholds.key"
 _SERIALIZER_PARAMETER = "serializer_if_non_null_recommendation"
-_FEW, _MANY = 1, 900
-"""Bounds of the minimum and maximum executors of dynamic allocation."""
+_FEW, _MANY = 1, 900  # bounds of the minimum and maximum executors of dynamic allocation
 
 
 def _size_of(app: App, key: str) -> int | None:

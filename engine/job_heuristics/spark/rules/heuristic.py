@@ -23,8 +23,7 @@ from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.tables import HEURISTICS as VERDICTS
 from engine.job_heuristics.tables import JOBS, SEVERITIES
 
-SPARK = "spark"
-"""Application type of Spark's heuristics in HeuristicConf.xml, and name of the type in lists."""
+SPARK = "spark"  # application type of Spark's heuristics in HeuristicConf.xml, and name of the type in lists
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,8 +75,7 @@ def _tree(rule: SparkRule, measured: Sequence[Mapping[str, float]]) -> Tree:
     return rule.tree(rule.subject(measures))
 
 
-TYPE = "Spark"
-"""Job type of Spark applications."""
+TYPE = "Spark"  # job type of Spark applications
 _STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
 
 

@@ -35,8 +35,7 @@ _PARTS: tuple[tuple[str, str, Callable[[Executor], int], Callable[[int], str]], 
     ("write", "shuffle write bytes", lambda each: each.shuffle_write, size),
 )
 """Compared quantities: name of the measure, label, value of an executor, format."""
-_NEVER = float("inf")
-"""Ratio for a median of 0."""
+_NEVER = float("inf")  # ratio for a median of 0
 
 
 def _distributions(app: App) -> dict[str, dict[str, int]]:
@@ -124,8 +123,7 @@ def _advise_gc(level: int, app: App) -> str:
     return f"Give {who} more memory ({key}), or fewer cores, so that fewer tasks share a heap."
 
 
-_RATES = (0.1, 0.3, 0.5, 0.5)
-"""Limits of failure rates: SEVERE cannot occur."""
+_RATES = (0.1, 0.3, 0.5, 0.5)  # limits of failure rates: SEVERE cannot occur
 _JOBS, _JOB_TASKS = "job_failure_rate_severity_thresholds", "job_task_failure_rate_severity_thresholds"
 _STAGES, _STAGE_TASKS = "stage_failure_rate_severity_thresholds", "stage_task_failure_rate_severity_thresholds"
 _RUNTIME = "stage_runtime_minutes_severity_thresholds"

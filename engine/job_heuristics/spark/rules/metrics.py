@@ -19,8 +19,7 @@ _PATTERN = r"([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?"
 _SIZE = re.compile(r"([-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?", re.IGNORECASE | re.ASCII)
 """and one that takes the same in one way only."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
-_LONGEST = 400
-"""Most characters of a size that are parsed."""
+_LONGEST = 400  # most characters of a size that are parsed
 MOST = 2**63 - 1
 
 
@@ -103,8 +102,7 @@ def distribution(values: Sequence[int]) -> dict[str, int]:
     }  # fmt: skip
 
 
-_MB_MS = 2**20 * 1000
-"""Byte ms in an MB s."""
+_MB_MS = 2**20 * 1000  # byte ms in an MB s
 _BUFFER = 0.5
 """Share of memory that may stay unused before it counts as wasted (allocated_memory_waste_buffer_percentage)."""
 

@@ -30,14 +30,11 @@ DYNAMIC, MOST_EXECUTORS = "spark.dynamicAllocation.enabled", "spark.dynamicAlloc
 SHUFFLE_PARTITIONS, PARALLELISM = "spark.sql.shuffle.partitions", "spark.default.parallelism"
 SPLIT_BYTES = "spark.sql.files.maxPartitionBytes"
 SERIALIZER, SHUFFLE_SERVICE = "spark.serializer", "spark.shuffle.service.enabled"
-SHUFFLE_DEFAULT = "200"
-"""Spark's default of ``SHUFFLE_PARTITIONS``."""
-LEAST_HEAP_MB = 450
-"""Least heap with which Spark starts a driver or an executor: 471,859,200 bytes."""
+SHUFFLE_DEFAULT = "200"  # Spark's default of ``SHUFFLE_PARTITIONS``
+LEAST_HEAP_MB = 450  # least heap with which Spark starts a driver or an executor: 471,859,200 bytes
 
 
-_CLUSTERS = (YARN, KUBERNETES, MESOS, STANDALONE, "")
-"""Where executors run; the last: unknown."""
+_CLUSTERS = (YARN, KUBERNETES, MESOS, STANDALONE, "")  # where executors run; the last: unknown
 
 
 def _acts(

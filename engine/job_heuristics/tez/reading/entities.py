@@ -21,8 +21,7 @@ _SHORT = frozenset(("dag", "vertex", "task", "attempt"))
 """Words of ids without an underscore; for these a pattern is not needed, which is slower."""
 _CONTAINER = re.compile(r"(?:tez_)?container_(?:e\d{1,9}_)?(\d{1,18})_(\d{1,18})_\d+_\d+")
 _MASK, _LOW, _HIGH = 2**64 - 1, -(2**63), 2**63 - 1
-_ABSURD = 2**53
-"""Times from here on are none."""
+_ABSURD = 2**53  # times from here on are none
 _PER_EDGE = re.compile(r"TaskCounter_(.{1,200}?)_(INPUT|OUTPUT)_(.{1,200})")
 OFFICIAL = ("org.apache.tez.common.counters.TaskCounter", "org.apache.tez.common.counters.FileSystemCounter")
 """Tez's own groups of a task's counters."""
@@ -36,10 +35,8 @@ _WANTED = frozenset((*_INPUT, *_COUNTERS))
 _OWN = (*_COUNTERS, *tables.MORE_COUNTED.values())
 _INPUT_SET = frozenset(_INPUT)
 _NOT_COUNTED = (None,) * (2 * len(tables.COUNTED) + len(tables.MORE_COUNTED))
-Counted = Mapping[str, Mapping[str, Any]]
-"""Counters by group and name, as decoded."""
-Events = Mapping[str, int]
-"""Times of an entity's events by type."""
+Counted = Mapping[str, Mapping[str, Any]]  # counters by group and name, as decoded
+Events = Mapping[str, int]  # times of an entity's events by type
 
 
 class BadCounters(ValueError):

@@ -27,8 +27,7 @@ _ZLIB = {"org.apache.hadoop.io.compress.DefaultCodec": 15, "org.apache.hadoop.io
          "org.apache.hadoop.io.compress.GzipCodec": 31}  # fmt: skip
 """Codecs that are read, with zlib's window bits."""
 _SYNC = 16
-MOST_RECORD = 256 << 20
-"""Most bytes of a record; longer ones are taken for damage."""
+MOST_RECORD = 256 << 20  # most bytes of a record; longer ones are taken for damage
 _KINDS = (("TASK_ATTEMPT_", "TEZ_TASK_ATTEMPT_ID", 9), ("TASK_", "TEZ_TASK_ID", 8), ("VERTEX_", "TEZ_VERTEX_ID", 7),
           ("DAG_", "TEZ_DAG_ID", 6), ("CONTAINER_", "TEZ_CONTAINER_ID", 0), ("APP_", "TEZ_APPLICATION", 4))  # fmt: skip
 """Beginning of an event's type, the entity that it is about, and the field with its id."""
@@ -140,8 +139,7 @@ def _inflated(value: bytes, bits: int, budget: Budget) -> bytes:
     return made
 
 
-_PAIR, _KEY = 10 << 3 | protobuf.BYTES, 1 << 3 | protobuf.BYTES
-"""Tags of a pair, and of the key in it."""
+_PAIR, _KEY = 10 << 3 | protobuf.BYTES, 1 << 3 | protobuf.BYTES  # tags of a pair, and of the key in it
 
 
 def _chunk(value: bytes, at: int, end: int) -> tuple[int, int]:
@@ -228,8 +226,7 @@ _APPEARS = re.compile(rb'"application_\d{1,18}_\d')
 _ERROR = re.compile(rb'\{\s*"exception"\s*:.{1,2000}(?:timeline|TEZ_)', re.DOTALL | re.IGNORECASE)
 _NEXT = re.compile(rb'\}\s*\x01|\}\s*\{\s*"(?:ent|events|other|related|primary|start|domain)')
 _LOG_NAME = re.compile(r"history\.txt\.|(?:summarylog|entitylog)-")
-_RECORDS = (2, 1)
-"""Brackets around a record of an answer: an entity of a list, or the entity itself."""
+_RECORDS = (2, 1)  # brackets around a record of an answer: an entity of a list, or the entity itself
 
 
 class Answer(Document):
@@ -446,5 +443,4 @@ class Proto(Log):
         return read(source, data, state, final)
 
 
-KINDS: tuple[FileKind, ...] = (Answer(), Archive(), Proto(), History())
-"""In the order of the page of formats."""
+KINDS: tuple[FileKind, ...] = (Answer(), Archive(), Proto(), History())  # in the order of the page of formats

@@ -29,11 +29,9 @@ from engine.job_heuristics.spark.model.app import (
 from engine.job_heuristics.spark.rules.settings import DYNAMIC, all_ran, executors_wish, may_be_dynamic, tasks_wish
 
 APP = "application"
-RESERVED = 300 * MB
-"""Heap reserved by Spark."""
+RESERVED = 300 * MB  # heap reserved by Spark
 _GC = (0.08, 0.1, 0.15, 0.2)
-LEAST_RUN_MS = 10_000
-"""Least task time of a stage or executor to be considered."""
+LEAST_RUN_MS = 10_000  # least task time of a stage or executor to be considered
 
 
 def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
@@ -198,8 +196,7 @@ def _named(rdds: list[int]) -> str:
 DRIVER_SHARES = (0.3, 0.5, 0.7, 0.9)
 IDLE_SHARES = (0.5, 0.65, 0.8, 0.9)
 HOUR_MS = 3_600_000
-RAMP_MS = 30_000
-"""Least wait from the first job to its first task: executors came late."""
+RAMP_MS = 30_000  # least wait from the first job to its first task: executors came late
 
 
 def time_insights(

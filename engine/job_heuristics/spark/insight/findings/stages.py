@@ -16,14 +16,11 @@ from engine.job_heuristics.spark.insight.sql import PlanRow, children, size_belo
 from engine.job_heuristics.spark.model.app import App, has_gpu, spark_ms
 from engine.job_heuristics.spark.rules.settings import SHUFFLE_SERVICE, tasks_wish
 
-LARGE, GOOD = 5 << 30, 128 << 20
-"""Excessive and good bytes per task."""
-MANY, SHORT_MS = 5_000, 500
-"""Stages with more tasks than this and a shorter median have too small tasks."""
+LARGE, GOOD = 5 << 30, 128 << 20  # excessive and good bytes per task
+MANY, SHORT_MS = 5_000, 500  # stages with more tasks than this and a shorter median have too small tasks
 SLOW_HOST, LEAST_TASKS, LEAST_LOST_MS = 1.5, 10, 10_000
 """A host is slow if at least ten tasks take 1.5 times as long as elsewhere, losing 10 s."""
-BEFORE_MS = 120_000
-"""An executor lost at most this long before a stage restarted counts as the cause."""
+BEFORE_MS = 120_000  # an executor lost at most this long before a stage restarted counts as the cause
 _CAUSES = {
     "data": ("it read {0} where the median read {1}", "", ""),
     "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
@@ -187,15 +184,12 @@ def _retries(app: App, held: Resources) -> Iterator[Insight]:
     )  # fmt: skip
 
 
-MOST_CAUSES = 3
-"""Most causes of errors that are named."""
-LEVELS = ("PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY")
-"""Nearest first."""
+MOST_CAUSES = 3  # most causes of errors that are named
+LEVELS = ("PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY")  # nearest first
 FAR = LEVELS.index("RACK_LOCAL")
 LEAST_PLACED, FAR_SHARE = 20, 0.1
 """Least tasks of a stage to be considered; more than a tenth of them far from their data is reported."""
-LEAST_WAIT_MS, WAIT_SHARE = 10_000, 0.05
-"""Least wait to be reported, if above a twentieth of the stage's task time."""
+LEAST_WAIT_MS, WAIT_SHARE = 10_000, 0.05  # least wait to be reported, if above a twentieth of the stage's task time
 WAIT = "spark.locality.wait"
 DEFAULT_WAIT_MS = 3_000
 
@@ -283,8 +277,7 @@ def launch_gaps(app: App, held: Resources) -> pl.Series:
 MB, GB, TB = 1 << 20, 1 << 30, 1 << 40
 SMALL_FILE, MANY_FILES, GOOD_FILE = 3 * MB, 100, 128 * MB
 BROADCAST_LIMIT = GB
-LARGE_SCAN = GB
-"""Least bytes of a scan of all partitions to be reported."""
+LARGE_SCAN = GB  # least bytes of a scan of all partitions to be reported
 _ASYMMETRIC = ((10 * MB, 0), (100 * MB, 10 * GB), (GB, 300 * GB), (5 * GB, TB))
 """Broadcast a side below the first size if the other is above the second."""
 ROWS_LIMIT = 10**10
