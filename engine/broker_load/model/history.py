@@ -78,10 +78,12 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         placements, unknown = _of_exporters(inputs, past, until_ms)
         if not placements.height:
             return None
-    who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
-    heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     reported = inputs.table("log_dirs")
     reported = reported if until_ms is None else reported.filter(pl.col("time_ms") <= until_ms)
+    sizes = inputs.table("log_dir_sizes")
+    placements, lost = _in_failed_dirs(placements, reported, sizes)
+    who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
+    heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     heard |= frozenset(reported["broker"].unique().to_list())
     repeats = ticks.repeats(every)
     by_broker = ticks.by_broker(ticks.counting(every, repeats), who.ids)
@@ -92,8 +94,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         before = _sources(by_broker.filter(pl.col("time_ms") <= until_ms), interval_ms)
         sources.update((until_ms, source) for moment, source in before.items() if moment > until_ms)
     sources = dict(sorted(sources.items()))
-    at = _topologies(inputs, context, placements, [*sources, until_ms], brokers, heard)
-    sizes = inputs.table("log_dir_sizes")
+    at = _topologies(inputs, context, placements, [*sources, until_ms], brokers, heard, lost)
     size_stamp = inputs.stamp(sizes[FILE].unique().to_list())
     stamps = {moment: (source, at(moment), () if source.sized else size_stamp) for moment, source in sources.items()}
 
@@ -153,6 +154,28 @@ def _reassigned(rows: pl.DataFrame, moving: pl.DataFrame) -> pl.DataFrame:
             for name, listed, guess in (("adding", "to", copied), ("removing", "off", none))
         ),
     ).select(rows.columns)
+
+
+def _in_failed_dirs(rows: pl.DataFrame, dirs: pl.DataFrame, sizes: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Return ``rows`` of input table ``topology`` with the replicas in failed log directories as offline, and a hash of these.
+
+    kafka-log-dirs does not list what a failed directory holds: it is what its broker should hold, has out of sync or without a
+    leader, and has in none of its other directories.
+    """
+    now = dirs.sort("time_ms").unique(["broker", "log_dir"], keep="last").filter(pl.col("error").is_not_null())
+    if not now.height:
+        return rows, 0
+    elsewhere = sizes.join(now, on=["broker", "log_dir"], how="anti").select("topic", "partition", "broker").unique()
+    out = pl.when(pl.col("leader") < 0).then("replicas").otherwise(pl.col("replicas").list.set_difference("isr"))
+    of = ["time_ms", "topic", "partition"]
+    lost = (
+        rows.select(*of, out.alias("broker")).explode("broker").join(now, on="broker", how="semi")
+        .join(elsewhere, on=["topic", "partition", "broker"], how="anti")
+        .group_by(of).agg(pl.col("broker").unique().sort().alias("lost"))
+    )  # fmt: skip
+    rows = rows.join(lost, on=of, how="left", maintain_order="left")
+    offline = pl.col("offline").fill_null([]).list.set_union(pl.col("lost").fill_null([]))
+    return rows.with_columns(offline.alias("offline")).drop("lost"), int(lost.hash_rows().sum() or 0)
 
 
 def partial(inputs: Inputs, context: Context) -> str:
@@ -255,7 +278,7 @@ def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple
 
 def _topologies(
     inputs: Inputs, context: Context, placements: pl.DataFrame, moments: Collection[int | None],
-    brokers: dict[int, Broker], heard: frozenset[int],
+    brokers: dict[int, Broker], heard: frozenset[int], lost: int,
 ) -> Callable[[int | None], Topology]:  # fmt: skip
     """Return a function that gives the topology at one of ``moments`` (epoch ms; None: after all descriptions).
 
@@ -289,7 +312,7 @@ def _topologies(
         if FILE in placements.columns
         else placements.hash_rows().sum()
     )
-    partials.update(dict.fromkeys(times), build, key=(stamp, tuple(sorted(brokers.items())), heard))
+    partials.update(dict.fromkeys(times), build, key=(stamp, tuple(sorted(brokers.items())), heard, lost))
     return lambda moment: partials[described(moment)]
 
 

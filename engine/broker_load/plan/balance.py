@@ -22,20 +22,14 @@ from engine.broker_load.plan.survive import Relief, Reordered, cells
 MOST_LOOKED_AT, EACH = 12_000_000, 200
 """Most pairs of a candidate and an event that are looked at, some seconds; and as many for each pair of partitions: where there
 are few, everything is soon tried."""
-ATTEMPT = 4_000
-"""Pairs that take as long as one attempt, or as the start of one evaluation."""
-ROUNDS = 12
-"""Most times in a row that weights are raised and nothing better is found."""
-TRIES = 6
-"""Candidates of one evaluation that are tried for each that may be taken."""
-RAISED = (3.0, 1.5)
-"""How much more what is missed weighs if nothing has changed, and if something has."""
+ATTEMPT = 4_000  # pairs that take as long as one attempt, or as the start of one evaluation
+ROUNDS = 12  # most times in a row that weights are raised and nothing better is found
+TRIES = 6  # candidates of one evaluation that are tried for each that may be taken
+RAISED = (3.0, 1.5)  # how much more what is missed weighs if nothing has changed, and if something has
 SOFT = 0.1
 """What a goal missed by a mean load weighs while only losses are mended, beside a broker's capacity over a threshold."""
-RETRIES = 3
-"""How often losses that could not be mended are tried again, after others were."""
-PATIENCE = 12
-"""Most heirs that cannot be relieved while all losses are mended together."""
+RETRIES = 3  # how often losses that could not be mended are tried again, after others were
+PATIENCE = 12  # most heirs that cannot be relieved while all losses are mended together
 
 
 def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False, together: bool = False) -> None:

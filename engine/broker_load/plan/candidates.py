@@ -12,14 +12,10 @@ from engine.broker_load.plan import limits
 from engine.broker_load.plan.problem import CPU, DISK, IN_SYNC, LIVING, NW_IN, NW_OUT, Problem, legal
 from engine.broker_load.plan.state import State
 
-MOST = 40_000
-"""Most candidates of one evaluation."""
-NEAR = 6
-"""Brokers with which replicas are swapped."""
-FEW = 60
-"""Replicas of each broker that swaps look at."""
-CLOSE = 3_000
-"""Candidates that are looked at closely, for their effect on every goal."""
+MOST = 40_000  # most candidates of one evaluation
+NEAR = 6  # brokers with which replicas are swapped
+FEW = 60  # replicas of each broker that swaps look at
+CLOSE = 3_000  # candidates that are looked at closely, for their effect on every goal
 BALANCED = np.array([CPU, NW_IN, NW_OUT, DISK])
 
 

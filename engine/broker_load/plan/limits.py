@@ -18,14 +18,12 @@ from engine.broker_load.plan.problem import CPU, DISK, LEADER_IN, LEADERS, NW_IN
 RACK, MIN_LEADERS, REPLICA_CAPACITY, TOPIC = 0, 1, 2, 13
 """Places in the order of goals that are not bands, and of the first one that is."""
 GOALS = 16
-HARD = np.arange(GOALS) < 7
-"""[16] whether a goal is hard, in Cruise Control's order of priority."""
+HARD = np.arange(GOALS) < 7  # [16] whether a goal is hard, in Cruise Control's order of priority
 COLUMN = np.array(
     [REPLICAS, DISK, NW_IN, NW_OUT, CPU, REPLICAS, POTENTIAL, DISK, NW_IN, NW_OUT, CPU, LEADERS, LEADER_IN]
 )
 """[13] row of the sums that each band limits."""
-PLACE = np.array([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15])
-"""[13] place of each band in the order of goals."""
+PLACE = np.array([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15])  # [13] place of each band in the order of goals
 HOST_CAPACITY, HOST_USAGE = np.array([2, 3, 4]), np.array([8, 9, 10])
 """Bands of capacity and of usage that are compared by host too."""
 

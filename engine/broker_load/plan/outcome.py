@@ -28,8 +28,7 @@ from engine.core.reading import Problem as InputProblem
 from engine.core.units import plural
 from engine.core.view import Context, Finding, Headline, Inputs, Level
 
-FREE_LIMIT = 100_000
-"""Most replicas of a cluster in which free moves are looked for unasked."""
+FREE_LIMIT = 100_000  # most replicas of a cluster in which free moves are looked for unasked
 
 
 def add(

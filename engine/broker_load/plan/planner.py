@@ -29,8 +29,7 @@ from engine.broker_load.plan.sequence import Batch, Standing, Step
 from engine.broker_load.plan.state import State
 from engine.core.parameters import no_what_if
 
-SMALL = 3_000
-"""Most partitions of a cluster for which plans are sought in several ways, of which the best one counts."""
+SMALL = 3_000  # most partitions of a cluster for which plans are sought in several ways, of which the best one counts
 Report = Callable[[float, str], None]
 Context = tuple[Callable[[], None], Report]
 """What raises if the plan is no longer wanted, and what is told how far it is."""

@@ -15,14 +15,11 @@ from engine.broker_load.parameters import BrokerLoadParameters
 
 CPU, NW_IN, NW_OUT, DISK, LEADER_IN, POTENTIAL, LEADERS, REPLICAS = range(8)
 """Rows of the sums per broker, the first four in the order of RESOURCES."""
-CARRIED = np.array([CPU, NW_OUT])
-"""Rows of the load that goes to an heir, beside the leader's network in."""
+CARRIED = np.array([CPU, NW_OUT])  # rows of the load that goes to an heir, beside the leader's network in
 IN_SYNC, ELIGIBLE, LIVING = 1, 2, 4
 """What a replica is: in sync, in the ELR, on a living broker and directory; any sum of them."""
-SLACK = 1e-4
-"""How far inside the limits plans stay, so that the rounding of sums does not decide."""
-MOST_RACKS = 64
-"""Most racks of which the loss is computed, as in table ``failures``."""
+SLACK = 1e-4  # how far inside the limits plans stay, so that the rounding of sums does not decide
+MOST_RACKS = 64  # most racks of which the loss is computed, as in table ``failures``
 
 
 @dataclass(frozen=True, eq=False)

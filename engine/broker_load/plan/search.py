@@ -22,16 +22,12 @@ AT_ONCE, PER = 48, 2_000
 """Most changes taken of one evaluation, each checked again before it is kept, and the replicas per each such change: one
 at a time is best, and slow in a large cluster."""
 PASSES = 3
-TRIES = 8
-"""Changes that are tried more of one evaluation where some of them may lose what is survived."""
+TRIES = 8  # changes that are tried more of one evaluation where some of them may lose what is survived
 EPSILON = 1e-9
-LED = (CPU, NW_OUT, LEADERS, LEADER_IN)
-"""Sums that a change of leadership alone moves."""
+LED = (CPU, NW_OUT, LEADERS, LEADER_IN)  # sums that a change of leadership alone moves
 
-Change = tuple[int, list[int], int]
-"""A partition, its replicas in order, and its leader."""
-Mark = tuple[int, Floats, Flags]
-"""How many changes there were, ``now`` and ``kept`` then."""
+Change = tuple[int, list[int], int]  # a partition, its replicas in order, and its leader
+Mark = tuple[int, Floats, Flags]  # how many changes there were, ``now`` and ``kept`` then
 
 
 @dataclass

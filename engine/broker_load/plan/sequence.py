@@ -16,10 +16,8 @@ from engine.broker_load.plan.problem import DISK, LIVING, Problem
 from engine.broker_load.plan.search import EPSILON, Search
 from engine.broker_load.plan.state import Placed, State, strain
 
-MUST = ("offline", "drain")
-"""Reasons of replicas that have to move, whatever that does to the goals."""
-AT_ONCE = 256
-"""Most standings that are judged at once."""
+MUST = ("offline", "drain")  # reasons of replicas that have to move, whatever that does to the goals
+AT_ONCE = 256  # most standings that are judged at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from tui.widgets.facts import Fact
 if TYPE_CHECKING:
     from engine.core.view import Result
 
-ID = "bl-plan"
-"""Of the table of steps."""
+ID = "bl-plan"  # of the table of steps
 WORDS = {
     "table.select": "After it", "broker-load.kill": "Reject", "broker-load.write": "Write",
     "broker-load.make-plan": "Other plan", "broker-load.drain": "Drain", "broker-load.add": "Add",
