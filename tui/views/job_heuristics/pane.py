@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.containers import Horizontal, Vertical
+from textual.css.query import NoMatches
 
 from engine.core import units
 from engine.core.parameters import no_what_if
@@ -147,7 +149,8 @@ class Root(Level):
         """Draw what was made, if it is still to be shown."""
         if self.pane.result is made[0] and self._made[name][1] == made[1]:
             self._made[name] = made
-            self.draw()
+            with suppress(NoMatches):  # while the app ends, sections go before their level
+                self.draw()
 
     def _summary(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws the summary of a job."""
