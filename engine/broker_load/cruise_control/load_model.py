@@ -264,9 +264,8 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         # What is measured in cores is no share of a number of cores that nothing names.
         capacities = replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
     unknown, lacking = _unknown(final, traces, finished)
-    reported = inputs.table("log_dirs").filter(pl.col("time_ms") <= (at_ms or 2**62)).sort("time_ms")
-    newest = reported.unique(["broker", "log_dir"], keep="last").drop_nulls("error")
-    failed = dict(zip(newest["broker"], newest["log_dir"], strict=True))
+    broken = history.failed_dirs(inputs, at_ms)
+    failed = dict(zip(broken["broker"], broken["log_dir"], strict=True))
     for broker in failed.keys() & lacking.keys():
         if lacking[broker] in UNSIZED:
             lacking[broker] = f"its log directory {failed[broker]} has failed, and nothing else tells its sizes"

@@ -81,7 +81,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     reported = inputs.table("log_dirs")
     reported = reported if until_ms is None else reported.filter(pl.col("time_ms") <= until_ms)
     sizes = inputs.table("log_dir_sizes")
-    placements, lost = _in_failed_dirs(placements, reported, sizes)
+    placements, lost = _in_failed_dirs(placements, failed_dirs(inputs, until_ms), sizes)
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
     heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     heard |= frozenset(reported["broker"].unique().to_list())
@@ -156,20 +156,27 @@ def _reassigned(rows: pl.DataFrame, moving: pl.DataFrame) -> pl.DataFrame:
     ).select(rows.columns)
 
 
-def _in_failed_dirs(rows: pl.DataFrame, dirs: pl.DataFrame, sizes: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def failed_dirs(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
+    """Return the rows of input table ``log_dirs`` whose directory's newest report, not after ``until_ms``, names an error."""
+    return (
+        inputs.table("log_dirs").filter(pl.col("time_ms") <= (2**62 if until_ms is None else until_ms))
+        .sort("time_ms").unique(["broker", "log_dir"], keep="last").drop_nulls("error")
+    )  # fmt: skip
+
+
+def _in_failed_dirs(rows: pl.DataFrame, failed: pl.DataFrame, sizes: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Return ``rows`` of input table ``topology`` with the replicas in failed log directories as offline, and a hash of these.
 
     kafka-log-dirs does not list what a failed directory holds: it is what its broker should hold, has out of sync or without a
     leader, and has in none of its other directories.
     """
-    now = dirs.sort("time_ms").unique(["broker", "log_dir"], keep="last").filter(pl.col("error").is_not_null())
-    if not now.height:
+    if not failed.height:
         return rows, 0
-    elsewhere = sizes.join(now, on=["broker", "log_dir"], how="anti").select("topic", "partition", "broker").unique()
+    elsewhere = sizes.join(failed, on=["broker", "log_dir"], how="anti").select("topic", "partition", "broker").unique()
     out = pl.when(pl.col("leader") < 0).then("replicas").otherwise(pl.col("replicas").list.set_difference("isr"))
     of = ["time_ms", "topic", "partition"]
     lost = (
-        rows.select(*of, out.alias("broker")).explode("broker").join(now, on="broker", how="semi")
+        rows.select(*of, out.alias("broker")).explode("broker").join(failed, on="broker", how="semi")
         .join(elsewhere, on=["topic", "partition", "broker"], how="anti")
         .group_by(of).agg(pl.col("broker").unique().sort().alias("lost"))
     )  # fmt: skip

@@ -18,7 +18,7 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import planner, proofs
 from engine.broker_load.plan.limits import HARD
 from engine.broker_load.plan.planner import Asked, BadPlan, NoPlan, Plan
-from engine.broker_load.plan.problem import NW_IN
+from engine.broker_load.plan.problem import NW_IN, Problem
 from engine.broker_load.plan.sequence import Standing, Step
 from engine.broker_load.plan.state import State
 from engine.broker_load.result.result_builder import ResultBuilder
@@ -46,18 +46,21 @@ def add(
             parameters.allow_capacity_estimation,
         )
 
-        def planned(parameters: BrokerLoadParameters, old: Plan | None = None) -> Plan:
-            problem = planner.problem_of(base, parameters, want)
+        def planned(problem: Problem, old: Plan | None = None) -> Plan:
             drained = base.topology.alive & ~problem.alive
             return context.memo.value(
-                "broker load plan", (inputs.version, context.at_ms, parameters),
+                "broker load plan", (inputs.version, context.at_ms, problem.parameters),
                 lambda: planner.make(problem, want, drained, (context.check, context.progress), old=old), keep=2,
             )  # fmt: skip
 
         plain = msgspec.structs.replace(parameters, answer="reassignment", **planner.UNCHANGED)
-        planner.problem_of(base, plain, want)  # what is asked wrongly is told before anything is looked for
-        whole = planned(msgspec.structs.replace(plain, plan_reject=()))
-        made = planner.limited(planned(plain, whole) if plain.plan_reject else whole, parameters)
+        problem = planner.problem_of(base, plain, want)  # what is asked wrongly is told before anything is looked for
+        whole = (
+            planned(planner.problem_of(base, msgspec.structs.replace(plain, plan_reject=()), want))
+            if plain.plan_reject
+            else None
+        )
+        made = planner.limited(planned(problem, whole), parameters)
     except BadPlan as error:
         option, reason = error.args
         builder.problems.append(InputProblem.at(f"-o {option}", "bad-option", reason))
