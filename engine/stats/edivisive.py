@@ -100,7 +100,7 @@ def student_p(left: Floats, right: Floats) -> float:
     spread = math.sqrt((((n1 - 1) / n1 * squares1 + (n2 - 1) / n2 * squares2) / freedom) * (1.0 / n1 + 1.0 / n2))
     if spread == 0:
         return 1.0 if mean1 == mean2 else 0.0
-    from engine.stats.special import stdtr
+    from engine.stats.compiled import stdtr
 
     return float(2.0 * stdtr(freedom, -abs(mean1 - mean2) / spread))
 
@@ -150,7 +150,7 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
 
     These windows need no distances. Doubtful ones (rounding, no spread) do not count as quiet.
     """
-    from engine.stats.special import stdtrit
+    from engine.stats.compiled import stdtrit
 
     k, n = rows.shape
     starts = range(0, n, max(1, window // 2))

@@ -171,7 +171,7 @@ def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
 
 
 def _normal_sf(z: Floats) -> Floats:
-    from engine.stats.special import ndtr
+    from engine.stats.compiled import ndtr
 
     return np.asarray(ndtr(-z), dtype=np.float64)
 
@@ -240,7 +240,7 @@ def critical_rank(n1: int, n2: int, alpha: float) -> int:
     if pairs <= EXACT_PAIRS:
         # A tail that equals alpha exactly must count despite rounding of the cumulated probabilities.
         return int(np.searchsorted(u_distribution(n1, n2), alpha * (1 + 1e-12), side="right"))
-    from engine.stats.special import ndtri
+    from engine.stats.compiled import ndtri
 
     return max(0, math.floor((pairs / 2.0 + float(ndtri(alpha)) * math.sqrt(pairs * (n1 + n2 + 1) / 12.0)) + 0.5))
 

@@ -45,7 +45,7 @@ def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:
     if n1 * n2 <= EXACT_PAIRS:
         gaps, back = np.unique(np.rint(distance * n1 * n2).astype(np.int64), return_inverse=True)
         return np.array(_exact(n1, n2, gaps))[back]
-    from engine.stats.special import kolmogorov
+    from engine.stats.compiled import kolmogorov
 
     return np.asarray(kolmogorov(distance * math.sqrt(n1 * n2 / (n1 + n2))), dtype=np.float64)
 
@@ -66,7 +66,7 @@ def brown_forsythe_p(left: Floats, right: Floats) -> float:
     within = sum(float(((side - mean) ** 2).sum()) for side, mean in zip(apart, means, strict=True))
     if not within > (n1 + n2) * (np.finfo(float).eps * max(float(np.abs(side).max()) for side in (left, right))) ** 2:
         return float("nan")
-    from engine.stats.special import fdtrc
+    from engine.stats.compiled import fdtrc
 
     freedom = n1 + n2 - 2
     return float(fdtrc(1, freedom, between * freedom / within))

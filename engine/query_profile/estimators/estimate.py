@@ -280,14 +280,14 @@ def nnls(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.nda
     design = build_design(x, calls, seconds)
     if not len(y):
         return design.costs(np.zeros(design.columns.shape[1]))
-    from scipy import optimize
+    from engine.stats.compiled import nnls as solve
 
     w = weights(y)
     a = design.columns * w[:, None]
     scale = column_scale(a)
     a, t = a / scale, y * w
     try:
-        cost = optimize.nnls(a, t, maxiter=50 * a.shape[1])[0]
+        cost = solve(a, t, maxiter=50 * a.shape[1])[0]
     except RuntimeError:  # no convergence: solve the normal equations with a little ridge
         cost = nonnegative.solve(a.T @ a + 1e-9 * len(y) * np.eye(a.shape[1]), a.T @ t)
     return design.costs(cost / scale)

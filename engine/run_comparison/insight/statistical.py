@@ -188,7 +188,7 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
 
     The smaller number of those for equivalence and for a difference, at the present estimate and deviation.
     """
-    from engine.stats.special import ndtri
+    from engine.stats.compiled import ndtri
 
     z = -float(ndtri(alpha))
     z_two = -float(ndtri(alpha / 2))
