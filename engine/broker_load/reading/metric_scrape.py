@@ -24,6 +24,7 @@ from engine.core.reading import Document, Problem, Reading, Source
 from engine.core.tables import Parts, Rows, Table
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
+from engine.formats.prometheus.text import AT_ONCE
 
 _RATE = r":(?:rate|irate)(?:\d+[smh])?$"
 """The ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's name."""
@@ -117,7 +118,7 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
             pl.when(of_node).then("instance").otherwise(pl.coalesce(pod, "instance")).fill_null(instance(source))
             .alias("host")
         )
-        .collect(engine="in-memory")
+        .collect(**AT_ONCE)
     )  # fmt: skip
 
 
@@ -144,14 +145,14 @@ def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: lis
         pl.when(size).then(pl.col("partition").cast(pl.Int32, strict=False)).when(per_cpu).then(cpu).alias("number"),
         pl.when("rated").then(False).otherwise("counter").alias("counter"),
         pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
-    ).collect(engine="in-memory")
+    ).collect(**AT_ONCE)
     if (taken["topic_metric"] == raw_metrics.SIZE).any():
         lost = taken.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
         problems += _problem(source, "missing-label", "a size without topic or partition", lost)
     columns = ["row", "host", "cluster", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric",
                "labels"]  # fmt: skip
     wanted = (pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0))
-    mapped = taken.lazy().filter(wanted).select(columns).collect(engine="in-memory")
+    mapped = taken.filter(wanted)[columns]
     if found & set(metric_names.NODE_CPU):
         mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")
     if (
@@ -230,6 +231,7 @@ def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -
 
 
 _OF_POINTS = ("time_ms", "value")
+_RENAMED = {"metric": "id_of", "partition": "number"}
 MOST_ROWS = 1 << 20  # most rows built at once
 
 
@@ -238,7 +240,7 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     at = np.full(file.series.height, -1, np.int32)
     at[mapped["row"].to_numpy()] = np.arange(mapped.height)
     take = pl.Series("take", at[file.points["series"].to_numpy()] if file.points.height else [], dtype=pl.Int32)
-    points = file.points.select("value", "time_ms").with_columns(take)
+    points = pl.DataFrame([file.points["value"], file.points["time_ms"], take])
     if (take < 0).any():
         points = points.filter(take >= 0)
     finite = points["value"].is_finite()
@@ -260,19 +262,20 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
             problems.append(Problem.at(source.path, "duplicate-series", reason, count=count))
         points = points.filter(once)
     timely = pl.col("time_ms").is_between(0, LATEST_MS)
-    untimely = points.filter(~timely)
-    first = mapped[untimely["take"][:1]]
-    problems += _problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height)
-    if untimely.height or points["time_ms"].null_count():
-        points = points.with_columns(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
-    renamed = {"id_of": "metric", "number": "partition"}
-    series = mapped.drop("metric").rename(renamed).select(name for name in METRICS.schema if name not in _OF_POINTS)
+    if points["time_ms"].null_count() < points.height and (untimely := points.filter(~timely)).height:
+        first = mapped[untimely["take"][:1]]
+        problems += _problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height)
+        points = points.with_columns(pl.when(timely).then("time_ms").alias("time_ms"))
+    if points["time_ms"].null_count():
+        points = points.with_columns(pl.col("time_ms").fill_null(file_time(source)))
+    of_series = [name for name in METRICS.schema if name not in _OF_POINTS]
+    series = pl.DataFrame([mapped[_RENAMED.get(name, name)].alias(name) for name in of_series])
 
     def frames() -> Iterator[pl.DataFrame]:
         order = np.argsort(points["time_ms"].to_numpy(), kind="stable")
         for begin in range(0, len(order), MOST_ROWS):
             some = points[order[begin : begin + MOST_ROWS]]
-            yield series[some["take"]].hstack(some.select("time_ms", "value")).select(METRICS.schema.keys())
+            yield series[some["take"]].hstack([some["time_ms"], some["value"]])[METRICS.schema.names()]
 
     if points.height > MOST_ROWS:
         return Parts(points.height, METRICS.schema.names(), frames)

@@ -121,12 +121,12 @@ def _of_text(path: str, data: bytes, labels: Sequence[str], names: str) -> Serie
         samples = scrape.samples
         if wanted is not labels:
             samples = samples.with_columns(pl.coalesce(f"exported_{name}", name).alias(name) for name in labels)
-        series = samples.select("metric", *labels, "line", "labels")
+        series = samples[["metric", *labels, "line", "labels"]]
         number = pl.int_range(count, count + samples.height, dtype=pl.UInt32, eager=True).alias("series")
         if len(data) > text.LARGE:
             series, number = _once(series, count)
         found.append(series)
-        values.append(samples.select(number, "value", "time_ms"))
+        values.append(pl.DataFrame([number, samples["value"], samples["time_ms"]]))
         problems += scrape.problems
         count, cut = count + series.height, scrape.cut
     if len(found) == 1:

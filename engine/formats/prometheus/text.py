@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import polars as pl
 
@@ -27,8 +29,9 @@ _NAME_LABEL = r'[{,]\s*__name__\s*=\s*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"'
 _QUOTED_NAME = r'^\s*\{\s*"((?:[^"\\]|\\.)*)"\s*(?:,|\})'
 _QUOTED_FIRST = r'^\s*\{\s*"(?:[^"\\]|\\.)*"\s*,?'
 _IDENTIFIER = r"^[a-zA-Z_:][a-zA-Z0-9_:.]*$"
-_QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
+_QUICK, _NAMED, _READABLE, _PLAIN, _ODD = " quick", " named", " readable", " plain", " odd"
 """Temporary columns, with names that no label can have."""
+_UNCLEAN = r"[\\]|[^ -~]"
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _VALUE = rb"[-+]?(?:\.?[0-9]|(?i:nan|inf)\b)"
@@ -55,6 +58,10 @@ class Scrape:
     samples: pl.DataFrame
     problems: tuple[Problem, ...]
     cut: bool
+
+
+AT_ONCE: Any = {"engine": "in-memory", "optimizations": pl.QueryOptFlags.none()}
+"""How queries over a file's lines are collected: as written, since to look for a better plan takes longer than a small file."""
 
 
 def looks_like(head: bytes) -> bool:
@@ -109,13 +116,12 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
             pl.col("raw").str.contains(_SIMPLE).alias(_QUICK),
             (pl.lit(value=True) if names is None else pl.col("raw").str.contains(names)).alias(_NAMED),
         )
-        .collect(engine="in-memory")
+        .collect(**AT_ONCE)
     )
     if not frame[_NAMED].all():
         # A line whose name part does not match is dropped unread, unless it is no sample line at all.
         odd = frame.filter(~pl.col(_NAMED) & ~pl.col("raw").str.contains(_SAMPLE))
-        if odd.height:
-            problems.append(_bad(path, odd, "not a sample line"))
+        problems += _bad(path, odd, "not a sample line")
         frame = frame.filter(_NAMED)
     # Most lines are name{labels} value: cutting at the braces is several times cheaper than a regular expression with
     # groups. The others (brackets or # inside, timestamps, spaces) take the full grammar.
@@ -123,43 +129,56 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     if not frame[_QUICK].all():
         slow = (
             frame.lazy().filter(~pl.col(_QUICK)).with_columns(pl.col("raw").str.extract_groups(_SAMPLE).alias("parts"))
-            .unnest("parts").collect(engine="in-memory")
+            .unnest("parts").collect(**AT_ONCE)
         )  # fmt: skip
         unread = slow["metric"].is_null()
-        if unread.any():
-            problems.append(_bad(path, slow.filter(unread), "not a sample line"))
+        problems += _bad(path, slow.filter(unread), "not a sample line")
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
     # An exporter has few of the labels asked for, and an absent one would cost as much as a present one.
     present = [name for name in labels if name in text]
-    samples = _read(parts, present, names, openmetrics)
+    samples = _read(parts, present, names)
+    if samples["stamp"].null_count() < samples.height:
+        seconds = (
+            openmetrics
+            or samples.select(
+                (pl.col("stamp").str.contains(".", literal=True) & _TIME.is_between(1e9, 1e11)).any()
+            ).item()
+        )
+        scaled = (_TIME * (1000.0 if seconds else 1.0)).round().cast(pl.Int64, strict=False)
+        samples = samples.with_columns(pl.when(_TIME.is_between(-9e15, 9e15)).then(scaled).alias("time_ms"))
     if samples["value"].null_count():
-        wrong = samples["value"].is_null()
-        problems.append(_bad(path, samples.filter(wrong), "the value is not a number"))
-        samples = samples.filter(~wrong)
+        special = pl.col("text").str.to_lowercase().replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)
+        samples = samples.with_columns(pl.coalesce("value", special))
+        problems += _bad(path, samples.filter(pl.col("value").is_null()), "the value is not a number")
+        samples = samples.filter(pl.col("value").is_not_null())
     if not samples[_READABLE].all():
-        problems.append(_bad(path, samples.filter(~samples[_READABLE]), "the labels cannot be read"))
+        problems += _bad(path, samples.filter(~samples[_READABLE]), "the labels cannot be read")
         samples = samples.filter(_READABLE)
-    plain = samples[_PLAIN]
-    for name in ("raw", _READABLE, _PLAIN):
-        samples.drop_in_place(name)
-    columns = (name if name in present else pl.lit(None, pl.String).alias(name) for name in labels)
-    samples = _checked(samples, plain, present).select("metric", *columns, "value", "time_ms", "line", "labels")
+    columns = (name if name in present else _absent(name) for name in labels)
+    samples = _checked(samples, present).select("metric", *columns, "value", "time_ms", "line", "labels")
     return Scrape(samples, tuple(problems), cut)
 
 
-def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmetrics: bool) -> pl.DataFrame:
-    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (seconds in OpenMetrics, also
-    without its last line, else milliseconds).
+@cache
+def _absent(name: str) -> pl.Expr:
+    return pl.lit(None, pl.String).alias(name)
 
-    Values that are not numbers are null; ``_READABLE``: whether the labels can be read, ``_PLAIN``: whether cutting is enough.
+
+_TIME = pl.col("stamp").cast(
+    pl.Float64, strict=False
+)  # seconds in OpenMetrics, also without its last line, else milliseconds
+
+
+def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None) -> pl.DataFrame:
+    """Make the columns of ``Scrape.samples``, but for its times, from lines cut into metric, labels, text and stamp.
+
+    Values that are not finite numbers are null; ``_READABLE``: whether the labels can be read, ``_PLAIN``: whether cutting is
+    enough, ``_ODD``: whether a value may need cleaning.
     """
     if names is not None:
         parts = parts.filter(pl.col("metric").str.contains(names))
     number = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
-    special = pl.col("text").str.to_lowercase().replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)
-    time = pl.col("stamp").cast(pl.Float64, strict=False)
-    with_point = pl.col("stamp").str.contains(".", literal=True) & time.is_between(1e9, 1e11)
     label = pl.col("labels")
     plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
         ~label.str.contains(r"[\\\s]")
@@ -175,23 +194,24 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmet
             .alias(name)
             for name in labels
         ),
-        number.otherwise(special).alias("value"),
-        pl.when(time.is_between(-9e15, 9e15))
-        .then((time * pl.when(pl.lit(openmetrics) | with_point.any()).then(1000.0).otherwise(1.0)).round())
-        .cast(pl.Int64, strict=False)
-        .alias("time_ms"),
+        number.alias("value"),
+        pl.lit(None, pl.Int64).alias("time_ms"),
         "line",
         "labels",
         "raw",
+        "text",
+        "stamp",
+        (label.str.contains(_UNCLEAN) | (label.str.len_bytes() > 4096)).alias(_ODD),
         label.str.contains(_LABELS).alias(_READABLE),
         plain.alias(_PLAIN),
-    ).collect(engine="in-memory")
+    ).collect(**AT_ONCE)
 
 
-def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
-    return Problem.at(
-        path, "bad-line", f"{reason}: {rows['raw'][0][:120]}", line=int(rows["line"][0]), count=rows.height
-    )
+def _bad(path: str, rows: pl.DataFrame, reason: str) -> list[Problem]:
+    return [
+        Problem.at(path, "bad-line", f"{reason}: {raw[:120]}", line=line, count=rows.height)
+        for raw, line in rows.select("raw", "line").head(1).iter_rows()
+    ]
 
 
 def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -226,22 +246,20 @@ def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> pl.DataFrame:
-    """Read the labels of rows that are not ``plain`` by the full grammar, and clean odd values."""
+def _checked(samples: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Read the labels of rows that are not ``_PLAIN`` by the full grammar, and clean odd values."""
+    plain = samples[_PLAIN]
     if not plain.all():
         some, rows = samples["labels"].filter(~plain), (~plain).arg_true()
         for name in names:
             sure = r"^(?:" + _PAIR + r",)*?\s*" + re.escape(name) + r'\s*=\s*"((?:[^"\\]|\\.)*)"'
             samples = samples.with_columns(samples[name].scatter(rows, some.str.extract(sure, 1)))
-    if not names:
-        return samples
-    odd = {name: pl.col(name).str.contains(r"[\\]|[^ -~]") | (pl.col(name).str.len_chars() > 4096) for name in names}
-    found_odd = samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True)
-    for name in names:
-        if found_odd[name]:
+    for name in names if samples[_ODD].any() else ():
+        odd = samples[name].str.contains(_UNCLEAN) | (samples[name].str.len_chars() > 4096)
+        if odd.any():
             tidy = {
                 text: clean(re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text))
-                for text in samples.filter(odd[name])[name].unique().to_list()
+                for text in samples[name].filter(odd).unique().to_list()
             }
             samples = samples.with_columns(pl.col(name).replace(tidy))
     return samples
