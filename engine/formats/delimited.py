@@ -6,6 +6,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from engine.core.reading import Problem, Source, decode, whole_lines
@@ -16,6 +17,7 @@ csv.field_size_limit(1 << 24)  # query texts may be longer than the module's 128
 _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
+@lru_cache(maxsize=4)  # every reader asks it about the same file
 def header_fields(head: bytes) -> list[str]:
     """Return the lower-cased column names of the first line, for any delimiter; empty if it is no header."""
     head = head.removeprefix(BOM).lstrip(b"\r\n")

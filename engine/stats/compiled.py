@@ -13,8 +13,10 @@ from typing import Any
 
 import scipy
 
-HOMES = dict.fromkeys(("fdtrc", "kolmogorov", "ndtr", "ndtri", "stdtr", "stdtrit"), ("special", "_ufuncs"))
-HOMES["nnls"] = ("optimize", "_nnls")
+HOMES = {
+    "nnls": ("optimize", "_nnls"),
+    **dict.fromkeys(("fdtrc", "kolmogorov", "ndtr", "ndtri", "stdtr", "stdtrit"), ("special", "_ufuncs")),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -102,7 +102,6 @@ class MetricScrape(Document):
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     """Return the series with lower-case names, their place (``row``) and ``host``."""
     name = pl.col("metric").str.to_lowercase()
-    pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
     return (
         file.series.lazy().with_row_index("row")
@@ -115,7 +114,7 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
             pl.coalesce("partition", "partition_id", "redpanda_partition").alias("partition"),
         )
         .with_columns(
-            pl.when(of_node).then("instance").otherwise(pl.coalesce(pod, "instance")).fill_null(instance(source))
+            pl.when(of_node).then("instance").otherwise(pl.coalesce(*metric_names.PODS, "instance")).fill_null(instance(source))
             .alias("host")
         )
         .collect(**AT_ONCE)
@@ -130,8 +129,9 @@ def _has(series: pl.DataFrame, labels: Sequence[str]) -> bool:
 def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Return the series that are raw metrics: ``row``, ``host``, ``broker``, ``id_of`` (metric), ``topic``, ``number``
     (partition or CPU), ``counter``, ``rank``, and the columns that messages show. ``found``: the names of all series."""
-    known = metric_names.KNOWN.lazy()
-    named = series.lazy().join(known, on=["series", "kind", "asked"], how="inner", maintain_order="left")
+    named = series.lazy().join(
+        metric_names.KNOWN.lazy(), on=["series", "kind", "asked"], how="inner", maintain_order="left"
+    )
     if found & set(metric_names.CONTAINERS):
         container = pl.col("series").is_in(metric_names.CONTAINERS)
         broker = metric_names.of_broker(pl.col("container")) & (pl.col("resource").fill_null("cpu") == "cpu")

@@ -273,7 +273,7 @@ def _read_table(path: str, data: bytes, labels: Sequence[str]) -> tuple[pl.DataF
     """Read an export. Returns a frame of ``metric``, the asked labels (null where empty or missing), ``value``, ``time_ms``,
     ``line`` and ``labels`` (all of them as text), and its problems."""
     data = data.removeprefix(BOM)
-    header = header_fields(data)
+    header = header_fields(data[: data.find(b"\n") + 1 or None])
     timed = next((name for name in header if name.partition(":")[0] == _TIME), "")
     columns = {f"column_{place}": pl.String for place in range(len(header))}
     problems: list[Problem] = []

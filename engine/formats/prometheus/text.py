@@ -96,9 +96,7 @@ def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
 
 
 def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, openmetrics: bool) -> Scrape:
-    text = decode(data)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
+    text = decode(data).replace("\r\n", "\n")
     problems: list[Problem] = []
     lines = text.split("\n")
     cut = lines[-1].strip() not in ("", "# EOF")

@@ -227,6 +227,7 @@ class SnapshotRows(Rows):
         self.moment: tuple[str, int | None] = ("", None)
         self.timed: str | None = None  # name of the time column, where there is one
         self._named_ms = name_instant_ms(source.name)
+        self._stem = STEM + clean(name_stem(source.name))
         self._first = self._last = ("", "")
 
     def records(self, data: bytes, final: bool) -> Iterator[tuple[int, dict[str, str]]]:
@@ -280,8 +281,8 @@ class SnapshotRows(Rows):
         self._first = self._first if self.seen else place
         self._last = place
         self.seen.add(place)
-        values |= {"series": series, "at_ms": at_ms, "system": self.system, "part": self.part}
-        for name in ("query", "user", "database", "queryid", "series"):
+        values |= {"at_ms": at_ms, "system": self.system, "part": self.part, "series": self._text(series) or self._stem}
+        for name in ("query", "user", "database", "queryid"):
             values[name] = self._text(values[name] or "")
         values["key"] = self._keys.setdefault(key, key)
         self.queryids.append(values["queryid"])
@@ -301,12 +302,8 @@ class SnapshotRows(Rows):
         """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""
         moment = next((each for each in (moment, self._named_ms, self.source.mtime_ms) if each is not None), None)
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)
-        if self.part == 0:
+        if self.part == 0 and frame["at_ms"].null_count():
             frame = frame.with_columns(pl.col("at_ms").fill_null(pl.lit(moment, pl.Int64)))
-        stem = STEM + clean(name_stem(self.source.name))
-        frame = frame.with_columns(
-            pl.when(pl.col("series") == "").then(pl.lit(stem)).otherwise("series").alias("series")
-        )
         return Reading(rows={"snapshots": frame}, problems=self.problems)
 
     def _taken(self) -> pl.DataFrame:
@@ -314,11 +311,10 @@ class SnapshotRows(Rows):
         columns, height = self._columns, len(self._columns["key"])
         counters = np.frombuffer(self._counters).reshape(height, -1) if height else np.empty((0, 1))
         schema = {name: dtype for name, dtype in SNAPSHOTS.schema.items() if name != "counters"}
-        frame = pl.DataFrame(columns, schema=schema, strict=False).with_columns(
-            pl.Series("counters", counters).arr.to_list()
-        )
         self._columns, self._counters = {name: [] for name in columns}, array("d")
-        return frame
+        # A cast, and no query: there is a file, and thus a frame, for every snapshot.
+        packed = pl.Series("counters", counters).cast(pl.List(pl.Float64))
+        return pl.DataFrame(columns, schema=schema, strict=False).hstack([packed])
 
 
 SECOND = 1000  # milliseconds per bucket of statements; longer ones stay by themselves

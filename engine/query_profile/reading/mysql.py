@@ -137,7 +137,8 @@ class SlowLog(Log):
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
         banner = b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head
-        return (_BEGUN.search(head) is not None or banner) and CARRIERS.match(head) is None
+        header = b"# Query_time: " in head or b"# User@Host: " in head
+        return (banner or (header and _BEGUN.search(head) is not None)) and CARRIERS.match(head) is None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""

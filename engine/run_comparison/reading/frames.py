@@ -384,12 +384,6 @@ class _Found:
                 out.add(series, value, line=line)
 
 
-@lru_cache(maxsize=4)
-def _columns(head: bytes) -> frozenset[str]:
-    """Return the names in a table's header: all declared tools look at them."""
-    return frozenset(header_fields(head))
-
-
 DelimitedRows = Iterator[tuple[int, dict[str, str]]]
 
 
@@ -404,8 +398,8 @@ class DelimitedTool(Declared):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the columns of the header."""
-        found = _columns(self._table(head))
-        return any(columns <= found for columns in self.columns)
+        found = header_fields(self._table(head))
+        return any(columns.issubset(found) for columns in self.columns)
 
     def _table(self, data: bytes) -> bytes:
         above = (
@@ -417,7 +411,7 @@ class DelimitedTool(Declared):
 
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how many of the tool's columns are there, and the names of the others."""
-        found = _columns(head) if form_of(head) == "text" else frozenset()
+        found = set(header_fields(head) if form_of(head) == "text" else ())
         columns = max(self.columns, key=lambda columns: len(columns & found))
         return (len(columns & found) / len(columns)) if len(columns & found) > 1 else 0.0, ", ".join(
             sorted(columns - found)
