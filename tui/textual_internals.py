@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar
 
+import textual.strip
 from rich.color import Color, ColorSystem
 from rich.console import Console
 from rich.control import Control
@@ -22,11 +23,12 @@ from rich.traceback import Traceback
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.containers import Container, Horizontal, Vertical
 from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.drivers import linux_driver
 from textual.filter import Monochrome, NoColor
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
@@ -257,6 +259,23 @@ class QuietApp(App[None]):
 # keys. Those of up to 1024 closed widgets stay, 16,000 objects for each job or query that is opened, and every collection looks
 # at all of them (Textual's issue 6665; tests/tui/test_textual_internals.py).
 StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
+
+
+# Each strip has seven caches, objects with counters of their own: a fifth of the time in which a screen is drawn. A plain dict
+# does for as long as a strip lives. (tests/tui/test_textual_internals.py)
+textual.strip.FIFOCache = lambda _size: {}  # type: ignore[assignment, attr-defined, return-value]
+
+
+def _draw_none(widget: Widget, crop: Region) -> list[Strip]:
+    """Draw nothing of a container that has neither a border nor a background, so that the screen below is seen.
+
+    Textual draws a blank line for each line of each of the ten containers around a table and cuts them all wherever a widget
+    begins: half of the time in which a screen is drawn. (tests/tui/test_textual_internals.py)
+    """
+    return Widget.render_lines(widget, crop) if widget.gutter or widget.styles.background.a else []
+
+
+Container.render_lines = Horizontal.render_lines = Vertical.render_lines = _draw_none  # type: ignore[assignment, method-assign]
 
 
 class LazyComponents(Widget):

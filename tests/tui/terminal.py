@@ -130,7 +130,7 @@ class Terminal:
         """Wait for the end and for its last bytes to be read; gives the exit code."""
         code = self.process.wait(seconds)
         seen = -1
-        while seen != len(self.output):
+        while seen != len(self.output) or (self._reading and select.select([self.master], [], [], 0)[0]):
             seen = len(self.output)
             time.sleep(0.1)
         return code

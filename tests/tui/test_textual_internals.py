@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import textual.strip
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -19,13 +20,15 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.color import Color
+from textual.containers import Container, Horizontal, Vertical
 from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tests.chance import tries
 from tests.tui.shadow import Shadow
-from tests.tui.stage import play, stage
+from tests.tui.stage import play, screen_lines, screen_styles, stage
 from tui.textual_internals import render_layout, render_spans, wire_of
 from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.table.table import LiveTable
@@ -173,6 +176,22 @@ def test_styles_of_components_are_made_when_drawn_with_and_follow_the_theme(tmp_
             assert seen["loadlens-dark"] != seen["loadlens-light"]
             with pytest.raises(KeyError):
                 table.get_component_rich_style("ll--nothing")
+
+    play(story)
+
+
+@pytest.mark.parametrize("theme", ["dark", "ansi-light"])
+def test_a_screen_is_the_same_though_containers_draw_nothing(
+    theme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40), theme=theme) as s:
+            assert textual.strip.FIFOCache(4) == {} and s.app.pane.render_lines(Region(0, 0, 9, 9)) == []
+            shown = screen_lines(s.app), screen_styles(s.app)
+            for container in (Container, Horizontal, Vertical):
+                monkeypatch.setattr(container, "render_lines", Widget.render_lines)
+            assert s.app.pane.render_lines(Region(0, 0, 9, 9))
+            assert shown == (screen_lines(s.app), screen_styles(s.app))
 
     play(story)
 

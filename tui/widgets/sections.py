@@ -89,13 +89,8 @@ class TitleBar(Canvas):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the titles with a cell between them where there is room."""
-        out: Line = []
         parts, gap = self._parts(width)
-        for part in parts:
-            if out and gap:
-                out.append((" " * gap, ""))
-            out += part
-        return [out]
+        return [[piece for part in parts for piece in (*part, (" " * gap, ""))][:-1]]
 
     def on_click(self, event: events.Click) -> None:
         """Post which title was clicked."""

@@ -67,8 +67,7 @@ class KeyBar(Canvas):
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
         """Show these actions instead, each with the key that runs it now."""
         ranked = sorted(actions, key=lambda pair: pair[0].bar)
-        shown = tuple((key_text(key), action) for action, key in ranked if action.bar)
-        self.shown = shown
+        self.shown = tuple((key_text(key), action) for action, key in ranked if action.bar)
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -82,10 +81,9 @@ class KeyBar(Canvas):
 
     def on_click(self, event: events.Click) -> None:
         """Post which action was clicked."""
-        for end, action in self._ends:
-            if event.x < end:
-                self.post_message(self.Clicked(action))
-                return
+        clicked = next((action for end, action in self._ends if event.x < end), None)
+        if clicked is not None:
+            self.post_message(self.Clicked(clicked))
 
 
 def _size(shown: tuple[str, Action]) -> int:

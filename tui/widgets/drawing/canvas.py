@@ -113,14 +113,12 @@ class Painter(LazyComponents):
 
     def look(self, style: str) -> Style:
         """Return the Rich style of a style name; unknown names are plain."""
-        try:
-            return self.get_component_rich_style(f"ll--{style}") if style else self.rich_style
-        except KeyError:
-            return self.rich_style
+        plain = self.get_component_rich_style()
+        return self.get_component_rich_style(f"ll--{style}", default=plain) if style else plain
 
     def strip(self, line: Line, width: int) -> Strip:
         """Return a line as a strip of exactly ``width`` cells."""
-        looks: dict[str, Style] = {}  # the style of plain text is computed through all ancestors: once a line
+        looks: dict[str, Style] = {}
         segments: list[Segment] = []
         x, begin, end = 0, 0, -BAR_TONE
         for text, style in fit_line(line, width):
@@ -129,7 +127,7 @@ class Painter(LazyComponents):
             if style == "bar" and text.startswith(BRAILLE.eighths[-1]):
                 begin = begin if x - end <= 1 else x  # a mark within the bar does not begin another
                 end = x + len(text.rstrip())
-                segments += graded(text, looks[style], self.rich_style, x - begin)
+                segments += graded(text, looks[style], self.look(""), x - begin)
             else:
                 segments.append(Segment(self.spell(text), looks[style]))
             x += cells(text)

@@ -208,8 +208,7 @@ class Grid(ScrollView, Painter):
     def _titles(self, window: Window) -> Line:
         """Return the header line, the chosen column marked while the table has the focus; name the table above it."""
         named = f"{windows.heading(window, self.glyphs)}{'' if self.has_focus else '  Tab'}"
-        named = self.spell(cut(named, self._width - 4, self.glyphs.ellipsis))
-        self.border_title = Content(named)
+        self.border_title = Content(self.spell(cut(named, self._width - 4, self.glyphs.ellipsis)))
         return windows.header(window, self._layout, self._width, self.glyphs, self.current if self.has_focus else "")
 
     def _resize(self) -> None:
@@ -330,11 +329,9 @@ class Grid(ScrollView, Painter):
 
     def _into_view(self) -> None:
         """Scroll so that the cursor's row is on screen."""
-        top, page = self.scroll_offset.y, self._page
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False)
-        elif self.cursor >= top + page:
-            self.scroll_to(y=self.cursor - page + 1, animate=False)
+        top = min(max(self.scroll_offset.y, self.cursor - self._page + 1), self.cursor)
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False)
 
     @property
     def row(self) -> dict[str, Any] | None:
