@@ -267,7 +267,7 @@ textual.strip.FIFOCache = lambda _size: {}  # type: ignore[assignment, attr-defi
 
 
 def _draw_none(widget: Widget, crop: Region) -> list[Strip]:
-    """Draw nothing of a container that has neither a border nor a background, so that the screen below is seen.
+    """Draw a container only if it has a border or a background: else the screen below is seen.
 
     Textual draws a blank line for each line of each of the ten containers around a table and cuts them all wherever a widget
     begins: half of the time in which a screen is drawn. (tests/tui/test_textual_internals.py)
