@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -46,19 +46,15 @@ def height_of(rows: Rows) -> int:
     return next((len(column) for column in rows.values()), 0)
 
 
-_SMALL = 5_000  # up to this many rows a list is the fastest way to make a column of nulls
-
-
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     if isinstance(values, pl.Series) and values.dtype == dtype:
         return values if values.name == name else values.alias(name)
     return pl.Series(name, values, dtype=dtype, strict=False)
 
 
-def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
-    if height <= _SMALL:  # a query of its own would take twenty times as long
-        return pl.Series(name, [None] * height, dtype=dtype)
-    return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
+@cache
+def _null(dtype: Any) -> pl.Series:
+    return pl.Series([None], dtype=dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +127,26 @@ class Table:
         if isinstance(rows, Parts):
             return pl.concat([self.empty(), *(self.frame(part) for part in rows.frames())])
         names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
-        schema = self.schema
-        unknown = set(names) - set(schema)
+        dtypes = {
+            column.name: column.dtype for column in self.columns
+        }  # as declared: instances, as in the schema, are slower
+        unknown = set(names) - dtypes.keys()
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
         if not names:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         # Columns are converted and columns of nulls made one by one: a query costs more than a growing file's rows.
         if isinstance(rows, pl.DataFrame):
-            series = {column.name: column.cast(schema[column.name]) for column in rows.iter_columns()}
+            series = {column.name: column.cast(dtypes[column.name]) for column in rows.iter_columns()}
         else:
-            series = {n: _series(n, rows[n], schema[n]) for n in names}
+            series = {n: _series(n, rows[n], dtypes[n]) for n in names}
         height = len(next(iter(series.values())))
-        return pl.DataFrame([series[n] if n in series else _nulls(n, height, dtype) for n, dtype in schema.items()])
+        return pl.DataFrame(
+            [
+                series[n] if n in series else _null(dtype).new_from_index(0, height).alias(n)
+                for n, dtype in dtypes.items()
+            ]
+        )
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort ``frame`` in the declared order."""

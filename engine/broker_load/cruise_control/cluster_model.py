@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -263,6 +263,7 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
     }
 
 
+@cache
 def total(column: str) -> pl.Expr:
     """Return the sum of what is known of a column; null if nothing is."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())

@@ -5,7 +5,7 @@ Running totals become rates here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -41,22 +41,14 @@ def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
 
 def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ticks of some rows of ``metrics``, without versions."""
-    kinds = rows.select(*_OF, "counter", raw_metrics.of_exporter().alias("exporter"))
-    counted = pl.struct("metric", "topic", "partition", "value").hash().bitwise_xor().alias("print")
-    prints = rows.filter("counter").group_by(_OF).agg(counted)
-    ticks = _starts(kinds, kinds.columns).group_by(_OF, maintain_order=True).agg(
-        pl.col("counter").any(), pl.col("exporter").filter("counter").unique().sort().alias("exporters")
-    )  # fmt: skip
-    sized = _starts(rows.filter(pl.col("metric") == raw_metrics.SIZE), _OF).unique()
-    idle = rows.filter(pl.col("metric") == raw_metrics.NODE_IDLE_SECONDS)
-    cpus = idle.group_by(_OF).agg(pl.col("partition").unique().alias("cpus"))
-    heights = rows.group_by(_OF).agg(pl.len().alias("rows"))
-    return (
-        ticks.join(heights, on=_OF, how="left", nulls_equal=True, maintain_order="left")
-        .join(sized.with_columns(pl.lit(True).alias("sized")), on=_OF, how="left", nulls_equal=True)
-        .join(cpus, on=_OF, how="left", nulls_equal=True)
-        .join(prints, on=_OF, how="left", nulls_equal=True)
-        .with_columns(pl.col("sized").fill_null(False))
+    counter, metric = pl.col("counter"), pl.col("metric")
+    return rows.group_by(_OF, maintain_order=True).agg(
+        counter.any(),
+        raw_metrics.of_exporter().filter(counter).unique().sort().alias("exporters"),
+        pl.len().alias("rows"),
+        (metric == raw_metrics.SIZE).any().alias("sized"),
+        pl.col("partition").filter(metric == raw_metrics.NODE_IDLE_SECONDS).unique().alias("cpus"),
+        pl.struct("metric", "topic", "partition", "value").hash().filter(counter).bitwise_xor().alias("print"),
     )
 
 
@@ -67,12 +59,6 @@ def _together(ticks: pl.DataFrame) -> pl.DataFrame:
         pl.col("counter").any(), *several, pl.col("rows").sum(), pl.col("sized").any(), pl.col("print").bitwise_xor()
     )
     return merged.select(ticks.columns)
-
-
-def _starts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Return the rows at which a value of ``columns`` changes: few, since a scrape is one long run of equal ticks."""
-    changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in columns)
-    return rows.select(columns).filter(changes | (pl.int_range(pl.len()) == 0))
 
 
 def newest_files(ticks: pl.DataFrame) -> set[int]:

@@ -341,18 +341,15 @@ def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
 
 def _dense(lists: pl.Series, width: int) -> Ints:
     """Return ``lists`` as rows [P, ``width``], filled up with -1."""
-    none = pl.Series([[-1] * width], dtype=pl.List(pl.Int32))
-    padded = pl.select(
-        pl.lit(lists).fill_null(pl.lit([], pl.List(pl.Int32))).list.concat(none).list.head(width)
-    ).to_series()
-    return padded.explode(empty_as_null=False).to_numpy().reshape(len(lists), width)
+    places = (pl.col(lists.name).list.get(at, null_on_oob=True).fill_null(-1).alias(str(at)) for at in range(width))
+    return lists.to_frame().select(places).to_numpy(order="c")
 
 
 def _among(replicas: Ints, lists: pl.Series) -> Flags:
     among = np.zeros(replicas.shape, np.bool_)
-    named = _dense(lists, int(lists.list.len().max() or 0))  # type: ignore[arg-type]
-    for column in range(named.shape[1]):
-        among |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
+    width = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
+    for named in _dense(lists, width).T if width else ():
+        among |= (replicas == named[:, None]) & (named[:, None] >= 0)
     return among & (replicas >= 0)
 
 
@@ -396,12 +393,15 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         given = rows.height and name in rows.columns
         return _among(replicas_ids, rows[name]) if given else np.zeros(replicas_ids.shape, np.bool_)
 
-    isr, moving = marked("isr"), pl.repeat(False, rows.height, eager=True)
-    active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[isr]).tolist())
+    marks: dict[str, Any] = {
+        name: marked(name) for name in ("isr", "elr", "offline", "adding", "removing", "observers")
+    }
+    moving = np.zeros(rows.height, np.bool_)
+    active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[marks["isr"]]).tolist())
     if "adding" in rows.columns:  # the controller only adds brokers that are registered
         active |= set(rows["adding"].drop_nulls().explode(empty_as_null=False).to_list())
-        moving = rows["adding"].is_not_null() | rows["removing"].is_not_null()
-    told = marked("observers") & ~marked("offline")  # an observer is never in sync
+        moving = (rows["adding"].is_not_null() | rows["removing"].is_not_null()).to_numpy()
+    told = marks["observers"] & ~marks["offline"]  # an observer is never in sync
     active |= set(np.unique(replicas_ids[told]).tolist())
     who = _identify(np.unique(replicas_ids[replicas_ids >= 0]), known, active | heard)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
@@ -413,17 +413,12 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         partition=rows["partition"].to_numpy().astype(np.int32),
         leader=leader_ids,
         replicas=replicas_ids,
-        isr=isr,
-        elr=marked("elr"),
         elr_known=rows["elr"].is_not_null().to_numpy(),
-        offline=marked("offline"),
-        adding=marked("adding"),
-        removing=marked("removing"),
-        observers=marked("observers"),
-        moving=moving.to_numpy(),
+        moving=moving,
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
         **who,
+        **marks,
         norm=dotless.cast(pl.Enum(norm_names)).to_physical().to_numpy().astype(np.int32),
         norm_names=tuple(norm_names.to_list()),
     )

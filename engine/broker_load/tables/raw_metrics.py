@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
 
 _TIMES = ("PRODUCE", "CONSUMER_FETCH", "FOLLOWER_FETCH")
@@ -61,6 +63,7 @@ replicas, and those in sync, of a partition (or of each partition of a topic); e
 a topic; bytes of all replicas on a broker; bytes used of a volume of a broker, and its size."""
 
 
+@cache
 def of_exporter() -> pl.Expr:
     """Select the exporter of a counter by its ``metric``: 0 the broker's traffic, 1 its process, 2 its machine, 3 its container.
 
