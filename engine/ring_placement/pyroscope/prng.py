@@ -73,8 +73,8 @@ def _reduce(product: np.ndarray) -> np.ndarray:
 def cooked() -> np.ndarray:
     """Compute Go's 607 mixing constants, in cell order (uint64, read-only)."""
     power = np.zeros(LENGTH, dtype=np.uint64)
-    power[0] = 1
-    for bit in bin(WARM_UP)[2:]:
+    power[int(bin(WARM_UP)[2:11], 2)] = 1  # the first nine bits make a power that needs no folding
+    for bit in bin(WARM_UP)[11:]:
         power = _reduce(np.convolve(power, power))
         if bit == "1":
             power = _reduce(np.concatenate((np.zeros(1, dtype=np.uint64), power)))
