@@ -196,10 +196,10 @@ HIDDEN = "<insufficient privilege>"
 
 def counters(row: Mapping[str, Any], names: Sequence[str], calls: str, times: Sequence[str]) -> dict[str, float]:
     """Parse the counters ``names`` of a row; ``calls`` and one of ``times`` are required. Raises ValueError or TypeError."""
-    values = {name: number(row.get(name)) for name in names}
+    values = {name: number(row[name]) if name in row else math.nan for name in names}
     if math.isnan(values[calls]) or all(math.isnan(values[name]) for name in times):
         raise Bad("bad-record", "a row without calls or time; the row is left out")
-    if any(value < 0 for value in values.values()):
+    if [value for value in values.values() if value < 0]:
         raise Bad("negative-value", "a negative counter; the row is left out")
     return values
 
@@ -301,9 +301,10 @@ class SnapshotRows(Rows):
     def reading(self, moment: int | None = None) -> Reading:
         """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""
         moment = next((each for each in (moment, self._named_ms, self.source.mtime_ms) if each is not None), None)
+        if self.part == 0:
+            self._frames = [frame.with_columns(pl.col("at_ms").fill_null(moment)) for frame in self._frames]
+            self._columns["at_ms"] = [moment if at_ms is None else at_ms for at_ms in self._columns["at_ms"]]
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)
-        if self.part == 0 and frame["at_ms"].null_count():
-            frame = frame.with_columns(pl.col("at_ms").fill_null(pl.lit(moment, pl.Int64)))
         return Reading(rows={"snapshots": frame}, problems=self.problems)
 
     def _taken(self) -> pl.DataFrame:

@@ -246,7 +246,7 @@ _CPU = ("exec_user_time", "exec_system_time", "plan_user_time", "plan_system_tim
 
 def _cpu_us(row: dict[str, Any]) -> float | None:
     """Return the CPU of a row in microseconds, None without any. Raises ValueError for values that are no numbers."""
-    found = [value for name in _CPU if not math.isnan(value := number(row.get(name)))]
+    found = [value for name in _CPU if name in row and not math.isnan(value := number(row[name]))]
     if any(value < 0 for value in found):
         raise ValueError("a negative counter")
     return sum(found) * 1e6 if found else None
