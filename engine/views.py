@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from engine.core.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One view by ``name``; ``module`` holds its ``VIEW``; ``reads`` says in one line which files it reads,
     for the tab without data; ``effort``: how much longer its readers take for a byte than those of job histories."""
 

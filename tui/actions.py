@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.views import VIEWS
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from textual.binding import Binding
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """One thing that a key can do.
 
     ``id`` is stable (users remap by it) and begins with its scope's word: ``table.reverse``. ``keys`` are Textual key

@@ -12,9 +12,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 
@@ -74,8 +75,7 @@ def open_session(
     )
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Compute with these parameters; ``inputs`` None means the newest ones."""
 
     parameters: Any

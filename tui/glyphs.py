@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(msgspec.Struct, frozen=True):
     """A set of drawing characters.
 
     ``dots``: plots may use braille. ``eighths``: partial cells from empty to full from the left, ``levels``: from below.
@@ -43,7 +43,7 @@ BRAILLE = Glyphs(
     "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
     {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "◆"},
 )  # fmt: skip
-BLOCK = replace(BRAILLE, name="block", dots=False)
+BLOCK = msgspec.structs.replace(BRAILLE, name="block", dots=False)
 ASCII = Glyphs(
     "ascii", False, "  --====#", " ._-=+*##", " .:*#", "-", "+", "|", "|", "*", ".", "^", "v", "~", ">", "|",
     {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"},

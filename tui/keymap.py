@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tui.actions import KEY_NAMES, RESERVED, SCOPES, Action, key_text, scope_title
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
+
+import msgspec
 
 from engine import views
 from engine.core.parameters import Parameters, option
@@ -49,4 +50,4 @@ def load(path: Path | None) -> Settings:
     loaded = settings.load(path, SECTIONS, tuple(entry.name for entry in views.VIEWS))
     complaints = Threshold(loaded.of(NotifySettings)).complaints
     problems = (Problem.at(str(loaded.path), "settings", complaint) for complaint in complaints)
-    return dataclasses.replace(loaded, problems=(*loaded.problems, *problems))
+    return msgspec.structs.replace(loaded, problems=(*loaded.problems, *problems))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.core import units
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from tui.widgets.drawing.fragments import Fragment
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """The operator's own files; sample data (``demo``); or a recording that ``player`` plays. ``recorder``: what records them."""
 
     demo: bool = False

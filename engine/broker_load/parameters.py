@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
+
+import msgspec
 
 from engine.core.parameters import Attachment, Parameters, option
 
 MODES = ("upstream", "corrected", "regression")  # values of ``mode``; upstream: as Cruise Control computes loads
 
 
-@dataclass(frozen=True, slots=True)
-class CpuWeights:
+class CpuWeights(msgspec.Struct, frozen=True):
     """CPU weights of the static model: leader in, leader out, follower in. They need not sum to 1."""
 
     a: float = 0.7

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
+
+import msgspec
 
 Packing = Literal["", "gzip", "zstd", "lz4", "snappy", "lzf"]
 PACKED = (".gz", ".gzip", ".zst", ".zstd", ".lz4", ".snappy", ".lzf")  # name endings of compressed files
@@ -30,8 +31,7 @@ class TooBig(ValueError):
     """Raised for content that is larger than its limit; the message says which and how to raise it."""
 
 
-@dataclass(slots=True)
-class Budget:
+class Budget(msgspec.Struct):
     """Limit on unpacked bytes per file, over all members, frames, blocks and archives in it.
 
     ``packed``: its size on disk; ``limit``: the setting max-unpacked-mb, in bytes; ``taken``: unpacked so far.

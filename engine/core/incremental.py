@@ -6,9 +6,9 @@ Caches only save time: a computation with an empty ``Memo`` gives an equal resul
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -41,8 +41,7 @@ class Memo:
         return self.value(name, None, make)
 
 
-@dataclass(frozen=True, slots=True)
-class Delta(Generic[K]):
+class Delta(msgspec.Struct, Generic[K], frozen=True):
     """What an update of partial results did. ``changed``: groups that were computed; ``removed``: groups that are gone;
     ``everything``: all were computed from scratch."""
 

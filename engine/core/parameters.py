@@ -6,7 +6,6 @@ import functools
 import types
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -51,8 +50,7 @@ def option(
     return msgspec.Meta(description=sentence, extra=extra)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One parameter as documentation, settings check and the parameter panel use it."""
 
     key: str

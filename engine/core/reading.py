@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+import msgspec
 
 from engine.core.compression import MOST_UNPACKED, Budget
 
@@ -65,8 +66,7 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, order=True):
     """One thing wrong in one place of a file.
 
     ``line`` is 1-based, None in files without lines (``byte`` says where, if known). ``kind``: a short stable id in kebab-case
@@ -102,7 +102,7 @@ def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         key = (problem.path, problem.kind, problem.reason)
         first.setdefault(key, problem)
         counts[key] = counts.get(key, 0) + problem.count
-    folded = (replace(problem, count=counts[key]) for key, problem in first.items())
+    folded = (msgspec.structs.replace(problem, count=counts[key]) for key, problem in first.items())
     return tuple(sorted(folded, key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))
 
 
@@ -177,8 +177,7 @@ class Problems(list[Problem]):
 HEAD = 8192  # bytes (after decompression) that recognition sees
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """Where bytes come from. ``path`` is absolute, ``name`` the base name without a compression ending, ``mtime_ms``
     the file's modification time (epoch ms), ``size`` its size on disk in bytes, ``offset`` the byte (after
     decompression) at which the data given to ``read`` begin: 0, or where the last read of an append kind stopped.
@@ -196,8 +195,7 @@ class Source:
         return Budget(self.size, self.most_unpacked)
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(msgspec.Struct):
     """The outcome of one ``read``.
 
     ``rows``: per declared table, columns (lists or arrays of equal length), a frame or, for very many rows, ``Parts``, without
@@ -207,8 +205,8 @@ class Reading:
     store keeps the last good version and tries again.
     """
 
-    rows: dict[str, Rows] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=Problems)
+    rows: dict[str, Rows] = msgspec.field(default_factory=dict)
+    problems: list[Problem] = msgspec.field(default_factory=Problems)
     consumed: int = 0
     state: Any = None
     complete: bool = True

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import polars as pl
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ Kind = Literal[
 ``json`` a JSON text that exports as an object, ``spark`` a list of floats, ``mb_s`` megabyte-seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """Rows of one file made in parts to bound memory: ``height`` rows in total, of ``columns``; ``frames`` yields them."""
 
     height: int
@@ -57,8 +56,7 @@ def _null(dtype: Any) -> pl.Series:
     return pl.Series([None], dtype=dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column: stable snake_case ``name`` (columns are addressed by name, never by position), Polars ``dtype``, a sentence
     of ``meaning``, its ``unit``, and hints for front ends.
 
@@ -84,8 +82,7 @@ class Column:
         return self.title or self.name.replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True, dict=True):
     """A declared table: its columns in order, the ``key`` columns that identify a row, and its row ``order`` (column names,
     ``-`` in front for descending; always total, so that equal data print equally).
 
@@ -99,13 +96,11 @@ class Table:
     order: tuple[str, ...] = ()
     title: str = ""
     seldom: bool = False
-    schema: pl.Schema = field(init=False, repr=False, compare=False)  # Polars schema of the table. Do not modify.
-    _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Compute the schema once: the live path needs it often."""
-        object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
-        object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """Polars schema of the table. Do not modify."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""
@@ -115,7 +110,7 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """Make a frame of the declared schema without rows."""
-        return self._empty.clone()
+        return pl.DataFrame(schema=self.schema)
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         """Convert ``rows`` to a frame of exactly the declared columns and dtypes.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import msgspec
 import polars as pl
 
 from engine.core.compression import PACKED
@@ -18,8 +19,7 @@ from engine.core.tables import Table
 FILE = "file"  # column (UInt32) that the store adds to every input table: the id of the file that the row comes from
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(msgspec.Struct, frozen=True):
     """One file that gave rows. ``id`` is unique within the session: a replaced file gets a new id, an appended one keeps its
     id and gets a higher ``version``. ``label``: its path relative to the watched root. ``stale``: the file on disk does not
     parse (yet); these are its last good rows."""
@@ -34,7 +34,7 @@ class FileInfo:
     stale: bool = False
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Inputs:
     """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info.
 
@@ -46,15 +46,19 @@ class Inputs:
     version: int
     files: Mapping[int, FileInfo]
     problems: tuple[Problem, ...] = ()
-    _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
-    _of: Callable[[str, Set[int]], pl.DataFrame] | None = field(repr=False, compare=False, default=None)
-    _touched: Callable[[int], frozenset[int] | None] = field(repr=False, compare=False, default=lambda version: None)
-    past: tuple[Inputs, ...] = field(repr=False, compare=False, default=())
-    _parts: Callable[[str, Set[int], pl.Expr | None], Iterable[pl.DataFrame]] | None = field(
+    _load: Callable[[str], pl.DataFrame] = dataclasses.field(
+        repr=False, compare=False, default=lambda name: pl.DataFrame()
+    )
+    _of: Callable[[str, Set[int]], pl.DataFrame] | None = dataclasses.field(repr=False, compare=False, default=None)
+    _touched: Callable[[int], frozenset[int] | None] = dataclasses.field(
+        repr=False, compare=False, default=lambda version: None
+    )
+    past: tuple[Inputs, ...] = dataclasses.field(repr=False, compare=False, default=())
+    _parts: Callable[[str, Set[int], pl.Expr | None], Iterable[pl.DataFrame]] | None = dataclasses.field(
         repr=False, compare=False, default=None
     )
-    since_ms: int = field(repr=False, compare=False, default=0)
-    roots: tuple[str, ...] = field(repr=False, compare=False, default=())
+    since_ms: int = dataclasses.field(repr=False, compare=False, default=0)
+    roots: tuple[str, ...] = dataclasses.field(repr=False, compare=False, default=())
 
     def table(self, name: str) -> pl.DataFrame:
         """Return the input table ``name`` over all files: its declared columns plus ``file``.
@@ -102,8 +106,11 @@ class Inputs:
                 made[name] = keep(name, self.table(name))
             return made[name]
 
-        files = {number: replace(info, version=(info.version << 32) | mark) for number, info in self.files.items()}
-        return replace(
+        files = {
+            number: msgspec.structs.replace(info, version=(info.version << 32) | mark)
+            for number, info in self.files.items()
+        }
+        return dataclasses.replace(
             self,
             files=files,
             _load=load,
@@ -129,7 +136,7 @@ class Inputs:
         if not left_out:
             return self, ()
         files = {number: info for number, info in self.files.items() if number not in left_out}
-        kept = replace(
+        kept = dataclasses.replace(
             self,
             files=files,
             _load=lambda name: self.of(name, files.keys()),
@@ -182,11 +189,11 @@ class Inputs:
             {found for found in one - other if found[1] in kinds} for one, other in ((came, lost), (lost, came))
         )
         if not came and not lost:
-            return replace(self, past=old.past, since_ms=old.since_ms)
-        past = (*old.past, replace(old, past=())) if lost else old.past
+            return dataclasses.replace(self, past=old.past, since_ms=old.since_ms)
+        past = (*old.past, dataclasses.replace(old, past=())) if lost else old.past
         while len(past) > VERSIONS or _bytes_gone(past, self) > PAST_BYTES:
             past = past[1:]
-        return replace(self, past=past, since_ms=max(now_ms, old.since_ms + 1))
+        return dataclasses.replace(self, past=past, since_ms=max(now_ms, old.since_ms + 1))
 
 
 UNPACKED = 10  # assumed compression ratio of compressed files
@@ -214,8 +221,7 @@ LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
 """Levels from harmless to worst; ``""`` is no judgement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
+class Headline(msgspec.Struct, frozen=True):
     """One number of the tab's header line: ``label``, ``value`` as text with its unit, and its window, sample count and
     uncertainty in words (``basis``). ``short``: label and value for narrow screens; numbers without it are hidden there."""
 
@@ -226,8 +232,7 @@ class Headline:
     short: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One line of ``check``: level, subject, and a plain sentence with the numbers.
 
     ``row``: name of a result table and the key of the row that it is about. ``rest``: number of further findings that this
@@ -247,8 +252,7 @@ class Finding:
 TREND_LENGTH = 120  # maximum length of a trend
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(msgspec.Struct, frozen=True):
     """History of the number ``label``, oldest first (None: not known). A single value is the current one."""
 
     label: str
@@ -269,7 +273,7 @@ MadeLater = Callable[[], tuple[pl.DataFrame, Sequence[Problem]]]
 """Reads or makes a table. Returns its rows and the problems of its files. Raises TooLarge."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Result:
     """What a view computes from its inputs and parameters. Equal inputs and parameters give an equal result.
 
@@ -293,13 +297,13 @@ class Result:
     problems: tuple[Problem, ...] = ()
     newest_ms: int | None = None
     at_ms: int | None = None
-    detail: Any = field(default=None, compare=False)
-    focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    detail: Any = dataclasses.field(default=None, compare=False)
+    focus: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     outcome: Headline | None = None
     trend: Trend | None = None
     latest: str = ""
     answer: str = ""
-    later: Mapping[str, MadeLater] = field(default_factory=dict, compare=False, repr=False)
+    later: Mapping[str, MadeLater] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -315,7 +319,7 @@ class Result:
         made = {name: self.later[name]() for name in names if name not in self.tables}
         if not made:
             return self
-        return replace(
+        return dataclasses.replace(
             self,
             tables={**self.tables, **{name: frame for name, (frame, _) in made.items()}},
             later={name: get for name, get in self.later.items() if name not in made},
@@ -347,8 +351,7 @@ class Cancelled(Exception):
     """Raised by ``Context.check`` when a newer request supersedes this computation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What compute may use beside inputs and parameters.
 
     ``now_ms``: the current time (epoch ms; compute never reads a clock). ``at_ms``: compute on the data as they were then; None
@@ -359,7 +362,7 @@ class Context:
 
     now_ms: int
     at_ms: int | None = None
-    memo: Memo = field(default_factory=Memo)
+    memo: Memo = msgspec.field(default_factory=Memo)
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[float, str], None] = lambda fraction, text: None
     memory: int = 4 << 30

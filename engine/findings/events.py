@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
+import msgspec
 import polars as pl
 
 from engine.core import units
@@ -20,8 +20,7 @@ FOLD = 3  # findings of one result that have an event each; more that changed al
 FLAPPING_MS = 300_000  # milliseconds within which the same event again is counted, not listed again
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One change: at ``time_ms`` (epoch), in ``view``, of ``subject``.
 
     ``level`` is the level that it has now, or had if it is gone, ``row`` where it stands (``Finding.row``), ``count`` how
@@ -135,16 +134,20 @@ def _folded(events: Iterable[Event], latest: str) -> list[Event]:
     causes: dict[Hashable, list[Event]] = {}
     for event in sorted(events, key=alike):
         causes.setdefault((event.change, event.cause or event.subject), []).append(event)
-    first = [replace(worst, subject=worst.subject + and_more(len(rest))) for worst, *rest in causes.values()]
+    first = [
+        msgspec.structs.replace(worst, subject=worst.subject + and_more(len(rest))) for worst, *rest in causes.values()
+    ]
     out: list[Event] = []
     for _, group in groupby(sorted(events if latest else first, key=alike), key=alike):
         members = list(group)
         if len(members) <= (1 if latest else FOLD):
-            out += [replace(event, text=f"{latest}: {event.text}") if latest else event for event in members]
+            out += [
+                msgspec.structs.replace(event, text=f"{latest}: {event.text}") if latest else event for event in members
+            ]
             continue
         names = ", ".join(event.subject for event in members[:FOLD])
         rest = f" and {len(members) - FOLD:,} more" if len(members) > FOLD else ""
-        out.append(replace(members[0], subject=_together(members, latest), text=names + rest))
+        out.append(msgspec.structs.replace(members[0], subject=_together(members, latest), text=names + rest))
     return out
 
 
@@ -156,8 +159,7 @@ def _together(members: Sequence[Event], latest: str) -> str:
     return f"{latest}: {len(members):,} {tables.pop().replace('_', ' ')} {'worse' if members[0].bad else 'better'}"
 
 
-@dataclass(frozen=True)
-class Feed:
+class Feed(msgspec.Struct, frozen=True):
     """Events, newest first, at most ``KEPT``."""
 
     events: tuple[Event, ...] = ()
@@ -173,7 +175,7 @@ class Feed:
             again = known.get((event.view, event.subject, event.change))
             if again is not None and abs(event.time_ms - again.time_ms) <= FLAPPING_MS:
                 replaced.add(again)
-                event = replace(event, count=again.count + 1)
+                event = msgspec.structs.replace(event, count=again.count + 1)
             fresh.append(event)
         rest = (event for event in self.events if event not in replaced)
         return Feed((*fresh, *rest)[:KEPT])
@@ -201,7 +203,7 @@ def _by_cause(findings: Iterable[Finding]) -> list[Finding]:
     causes: dict[Hashable, list[Finding]] = {}
     for finding in findings:
         causes.setdefault(_cause(finding), []).append(finding)
-    return [replace(group[0], count=len(group)) for group in causes.values()]
+    return [msgspec.structs.replace(group[0], count=len(group)) for group in causes.values()]
 
 
 def and_more(count: int) -> str:

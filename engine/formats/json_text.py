@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,8 +33,7 @@ class TooDeep(ValueError):
     """Raised for JSON that is nested deeper than the caller accepts."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A decoded document: its ``value``; ``problems`` with it; ``bad``: number of records that are null in it because they do
     not decode; ``cut``: its end is missing, and was closed behind the last complete record."""
 

@@ -6,9 +6,9 @@ Sources: the YAML 1.1 and 1.2 specifications; parsing is libyaml's or PyYAML's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import yaml
 
 DEEPEST = 60  # levels of nesting that are read; deeper nodes are empty texts
@@ -27,8 +27,7 @@ class BadYaml(ValueError):
         self.line = line
 
 
-@dataclass(eq=False, slots=True)
-class Node:
+class Node(msgspec.Struct, eq=False):
     """A node. ``text``: of a scalar; ``pairs``: keys and values of a mapping, ``merged`` what it merges (``<<``); ``items`` of a
     list. ``line`` is 1-based, ``tag`` the one written or implied, of a scalar."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.tables import Column, Rows, Table
 

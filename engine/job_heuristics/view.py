@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class JobHeuristics:
         from engine.job_heuristics.fleet.with_stored import with_stored
 
         result = with_stored(self, inputs, fleet_results(inputs), parameters, context, self._of_histories)
-        return replace(result, headline=_headline(result.summary), trend=_trend(result.detail.listing))
+        return dataclasses.replace(result, headline=_headline(result.summary), trend=_trend(result.detail.listing))
 
     def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute the result of the histories among ``inputs``. Raises NoInput."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import threading
 import time
@@ -12,6 +11,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from engine.core.incremental import Memo
 from engine.core.memory import limit
@@ -205,7 +206,7 @@ class Session:
             if self._cache is not None:
                 self._cache.save(self._catalogue.files.values(), self._follower.bytes_read, at_once=final)
             took_ms = (time.perf_counter() - begin) * 1000
-            self._status = dataclasses.replace(self._status, last_scan_ms=self._now_ms(), last_scan_took_ms=took_ms)
+            self._status = msgspec.structs.replace(self._status, last_scan_ms=self._now_ms(), last_scan_took_ms=took_ms)
             return names
 
     def _changes(self, hints: set[str] | None, interrupted: Callable[[], bool] | None) -> Changes:
@@ -219,7 +220,7 @@ class Session:
             self._counted = False
             if self._scanner.complete:
                 self._cost_s = time.perf_counter() - begin
-                self._status = dataclasses.replace(self._status, scans=self._status.scans + 1)
+                self._status = msgspec.structs.replace(self._status, scans=self._status.scans + 1)
         return changes
 
     def _restore(self, visits: dict[TrackedFile, bool], changes: Changes) -> None:
@@ -337,7 +338,7 @@ class Session:
                 old = self._status
                 if not self._counted:
                     recognised = {name: len(index) for name, index in self._registry.indexes.items()}
-                    old = dataclasses.replace(
+                    old = msgspec.structs.replace(
                         self._stats.status(self._scanner),
                         recognised=MappingProxyType(recognised),
                         bytes_read=self._follower.bytes_read,
@@ -346,7 +347,7 @@ class Session:
                         last_scan_took_ms=old.last_scan_took_ms,
                     )
                     self._counted = True
-                self._status = dataclasses.replace(
+                self._status = msgspec.structs.replace(
                     old,
                     roots=self._watcher.modes(),
                     cached=self._cache.restored if self._cache is not None else 0,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 Mode = Literal["events", "polling", "missing", "idle"]
 """How changes below a root are noticed: by events (and a scan), by scans alone, not at all while the root is missing,
 or only on request (without a watch)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootStatus:
+class RootStatus(msgspec.Struct, frozen=True):
     """One watched root: its path as given and how it is watched."""
 
     path: str
@@ -20,16 +20,14 @@ class RootStatus:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(msgspec.Struct, frozen=True):
     """One file that is not read, and the reason."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """The live path at one moment.
 
     ``files``: regular files seen; ``recognised``: files per view; ``ignored``: the first few that are not read,
@@ -42,7 +40,7 @@ class Status:
 
     roots: tuple[RootStatus, ...] = ()
     files: int = 0
-    recognised: Mapping[str, int] = field(default_factory=dict)
+    recognised: Mapping[str, int] = msgspec.field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
     ignored_count: int = 0
     bytes: int = 0

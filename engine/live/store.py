@@ -7,10 +7,10 @@ import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -81,8 +81,7 @@ SELDOM_BYTES = 64 << 20  # most memory for the rows of a ``seldom`` table; at mo
 PUT_ROWS = 1 << 20  # rows that are written to disk, or read from it, at once
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True, eq=False):
     """Rows of some files, in reading order: declared columns and ``file``. ``files`` may name files that gave no row.
 
     ``rows`` lie in memory or on disk; those on disk may have others beside them, of files that have ``gone``.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import polars as pl
 
 from engine import __version__
@@ -23,8 +23,7 @@ OTHER = "other"  # value of the first label of the series that adds up the other
 PERCENT, MB, KB, US = 0.01, 1048576.0, 1024.0, 1e-6  # factors to base units: ratio 0 to 1, bytes, seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(msgspec.Struct, frozen=True):
     """Series of one column of a result table.
 
     ``name`` (behind ``loadlens_``, with its unit at the end) and ``meaning``; ``labels``: label to column; ``factor`` to the base
@@ -40,7 +39,7 @@ class Gauge:
     factor: float = 1.0
     adds: bool = False
     each: bool = False
-    only: tuple[str, tuple[str, ...]] | None = field(default=None)
+    only: tuple[str, tuple[str, ...]] | None = msgspec.field(default=None)
 
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from engine.core.reading import harmless
 from engine.core.view import LEVELS, Finding, Level
@@ -13,8 +14,7 @@ from engine.core.view import LEVELS, Finding, Level
 Outcome = Literal["passed", "failure", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One test case. ``message``: why it failed or was skipped; ``kind``: type of a failure, empty for none."""
 
     group: str
@@ -24,13 +24,12 @@ class Case:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(msgspec.Struct, frozen=True):
     """Test cases under one name, with properties of the whole and a text for its output."""
 
     name: str
     cases: tuple[Case, ...]
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     output: str = ""
 
 

@@ -7,15 +7,15 @@ becomes a problem and the default stands.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+import msgspec
 
 from engine.core.bounded_read import read_bounded
 from engine.core.parameters import BadOption, Parameters, parse
@@ -35,8 +35,7 @@ CONFIG_VARIABLE = "LOADLENS_CONFIG"  # environment variable that names another s
 MAX_BYTES = 512 << 10  # largest settings or state file that is read, in bytes
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings file's values over the defaults.
 
     ``sections`` holds one value per declared section, ``views`` the raw sections of the views: ``view_parameters`` checks
@@ -45,8 +44,8 @@ class Settings:
 
     path: Path
     sections: tuple[Parameters, ...] = ()
-    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    views: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     unread: bool = False  # the file could not be read at all (missing although named, not UTF-8, not TOML)
 
@@ -56,7 +55,7 @@ class Settings:
 
     def put(self, *sections: Parameters) -> Settings:
         """Return these settings with ``sections`` in place of those of the same types."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             self,
             sections=(*sections, *(section for section in self.sections if type(section) not in map(type, sections))),
         )

@@ -5,9 +5,9 @@ The rules and formulas stand in docs/models/query-profile.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -124,15 +124,14 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     )
 
 
-@dataclass
-class _Computation:
+class _Computation(msgspec.Struct):
     """One computation over the files' workloads, step by step; steps add to ``problems``."""
 
     inputs: Inputs
     parameters: QueryProfileParameters
     context: Context
     sources: Sources
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = msgspec.field(default_factory=list)
     compared: tuple[str, str] | None = None
 
     def result(self) -> Result:

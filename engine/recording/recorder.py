@@ -7,10 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import xxhash
 
 from engine.live.files.opening import RegularFile
@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 MARK = 1024  # bytes at the beginning of a file and before its recorded end that tell growth from a rewrite
 
 
-@dataclass
-class _Known:
+class _Known(msgspec.Struct):
     """What was recorded of one file: who it is, ``hasher`` of all its bytes, ``marks`` of its beginning and its end."""
 
     stat: tuple[int, int, int, int]

@@ -8,8 +8,8 @@ texts of it (behind ``Answers``).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, Generic
 
@@ -97,8 +97,7 @@ KINDS: tuple[Any, ...] = (
 Frames = dict[str, pl.DataFrame]
 
 
-@dataclass(frozen=True)
-class Answers(Generic[P]):
+class Answers(msgspec.Struct, Generic[P], frozen=True):
     """The answers of one kind of ring, each a function.
 
     ``frames``: its own result tables by name (adds to the notes given); ``observed``: table ``observed``, None where nothing
@@ -175,7 +174,7 @@ class RingPlacement:
         asked_ms, newest = context.at_ms, inputs
         inputs, at_ms = inputs.as_of(asked_ms)
         inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, KEYED)
-        context = replace(context, at_ms=at_ms)
+        context = msgspec.structs.replace(context, at_ms=at_ms)
         state = live_state(inputs, parameters, context)
         cluster = state.cluster
         if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
@@ -191,14 +190,14 @@ class RingPlacement:
                 p = msgspec.structs.replace(p, regime="left")
             made = _answered(SEGMENT_WRITERS, state, p, context)
         hottest = made.summary.get("max_over_mean")
-        return replace(
+        return dataclasses.replace(
             made,
             tables={table.name: made.tables[table.name] for table in tables.RESULTS if table.name in made.tables},
             notes=(*made.notes, *left_out),
             problems=fold([*inputs.problems, *made.problems]),
             newest_ms=inputs.newest_ms,
             at_ms=asked_ms,
-            detail=replace(made.detail, moments=_moments(newest, cluster) if asked_ms is None else ()),
+            detail=msgspec.structs.replace(made.detail, moments=_moments(newest, cluster) if asked_ms is None else ()),
             trend=None if hottest is None else Trend("hottest / mean", (hottest,)),
         )
 

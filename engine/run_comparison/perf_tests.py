@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -120,8 +120,7 @@ def _values_of_run(run: Run, table: KeyTable, series: list[Series], min_count: i
 _BLOCK = 32_768  # values summed at a time, so that they stay in the cache
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(msgspec.Struct, frozen=True):
     """The tool's statistics of one side, per metric; NaN for empty samples."""
 
     side: Side
@@ -190,8 +189,7 @@ def go_ks_p(distance: Floats, n1: int, n2: int) -> Floats:
     return np.where(z == 0, 1.0, np.where(z < 1.18, small, 2.0 * (x - x**4 + x**9)))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A scheme's answer per metric. ``ratio`` and ``p_value`` are NaN if the scheme does not fill them."""
 
     matched: NDArray[np.bool_]
@@ -314,8 +312,7 @@ def metric_set(keys: Sequence[MetricKey], percentiles: Sequence[str], kinds: Seq
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedAnswer:
+class PublishedAnswer(msgspec.Struct, frozen=True):
     """Per metric: means after the cutoff, their ratio, the similarity, and whether the ratio is within the limits.
 
     NaN and False if a side is empty or the metric is not in the set.

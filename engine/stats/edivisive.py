@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.stats.ranks import Floats
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePoint:
+class ChangePoint(msgspec.Struct, frozen=True):
     """First point (``index``) of a new regime; means and p are of the regimes beside it when it was last judged."""
 
     index: int

@@ -5,16 +5,14 @@ Fisher, "On grouping for maximum homogeneity" (1958); Jenks' natural breaks with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(msgspec.Struct, frozen=True):
     """Values in two groups: ``low_n`` values below ``at`` with mean ``low_mean``, ``high_n`` from it on.
 
     ``fit`` 0-1 is the share of the variance that the split explains (1: two points); 0 without a split.

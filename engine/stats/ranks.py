@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +26,7 @@ EXACT_PAIRS = 2_500  # largest n1 * n2 for which Mann-Whitney's null distributio
 EXACT_TIED = 30  # largest n1 + n2 for which the distribution given the ties is counted exactly
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """Results of merging both samples, per row.
 
     ``distance``: largest gap of the two empirical distribution functions. ``u_left``: pairs in which the left value is
@@ -176,8 +175,7 @@ def _normal_sf(z: Floats) -> Floats:
     return np.asarray(ndtr(-z), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Tails:
+class Tails(msgspec.Struct, frozen=True):
     """One-sided p-values per row: ``below`` = P(U <= u), ``above`` = P(U >= u) under equal distributions."""
 
     below: Floats
@@ -267,8 +265,7 @@ _FEW_DISTINCT = 2_000  # pairs of distinct values up to which pairs are counted;
 _ROWS = 48  # rows handled at a time, so that they fit the second-level cache
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(msgspec.Struct, frozen=True):
     """Right minus left per row: median of all pairwise differences, and bounds (infinite where samples are too small).
 
     ``low``/``high`` hold the shift with confidence 1 - 2 alpha.

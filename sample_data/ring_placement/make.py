@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime
 import json
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.pyroscope.adaptive_placement import (
@@ -43,9 +44,9 @@ overrides:
     adaptive_placement_tenant_shards: 4
 """
 LIMITS = {
-    "checkout": replace(DEFAULTS, tenant_shards=16, default_dataset_shards=2),
-    "batch": replace(DEFAULTS, load_balancing="round-robin", max_dataset_shards=12),
-    "sandbox": replace(DEFAULTS, tenant_shards=4),
+    "checkout": msgspec.structs.replace(DEFAULTS, tenant_shards=16, default_dataset_shards=2),
+    "batch": msgspec.structs.replace(DEFAULTS, load_balancing="round-robin", max_dataset_shards=12),
+    "sandbox": msgspec.structs.replace(DEFAULTS, tenant_shards=4),
 }
 TENANTS = ("checkout", "batch", "sandbox", "search", "payments", "ads")
 SERVICES = ("api", "worker", "gateway", "cart", "index", "ranker", "billing", "mailer", "report", "cache")

@@ -11,9 +11,10 @@ side.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -231,7 +232,9 @@ def log_normal(x: np.ndarray, y: np.ndarray, rounds: int = 4) -> np.ndarray:
             tried.append(_laplace(a, t, tau, tried[-1]))
         best = max(tried[1:], key=lambda found: found.evidence)
         # one background after the other, smallest first, at the spread that was best without
-        trials = [replace(_laplace(a, t - share * c, best.tau, best), background=share) for share in BACKGROUNDS]
+        trials = [
+            dataclasses.replace(_laplace(a, t - share * c, best.tau, best), background=share) for share in BACKGROUNDS
+        ]
         other = max(trials, key=lambda found: found.evidence)
         if other.evidence > best.evidence + 2:
             best = other

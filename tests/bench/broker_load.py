@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -131,7 +130,7 @@ def run() -> list[Line]:
     rng = np.random.default_rng(2)
     [(moment, one)] = found.build(list(found.stamps)).items()
     rounds = {
-        moment + 3_600_000 * n: dataclasses.replace(
+        moment + 3_600_000 * n: msgspec.structs.replace(
             one,
             interval=one.interval + 30 * n,
             time_ms=one.time_ms + 3_600_000 * n,
@@ -142,7 +141,7 @@ def run() -> list[Line]:
         )
         for n in range(61)
     }
-    full = dataclasses.replace(
+    full = msgspec.structs.replace(
         found,
         stamps={each: each for each in rounds},
         rows=dict.fromkeys(rounds, 1),

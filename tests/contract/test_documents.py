@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.core.reading import FileKind
 from engine.core.view import Context, Inputs, View

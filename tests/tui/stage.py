@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import dataclasses
 import os
 import shutil
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from rich.cells import cell_len
 from textual._compositor import Compositor
 from textual.app import App
@@ -246,7 +246,7 @@ class ReadOnce(Session):
     @property
     def status(self) -> Status:
         known = super().status
-        return dataclasses.replace(known, roots=tuple(RootStatus(root.path, "events") for root in known.roots))
+        return msgspec.structs.replace(known, roots=tuple(RootStatus(root.path, "events") for root in known.roots))
 
 
 def session_over(root: Path, view: Any, made: type[Session] = Session) -> Session:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +209,9 @@ def test_briefs_compare_only_results_under_the_same_parameters() -> None:
 def test_a_number_without_history_gets_one_from_the_session() -> None:
     row, empty = Row("v", "View", "files"), Result("v", {}, {})
     for value in (1.0, 3.0, 2.0):
-        row.take(Brief(replace(empty, trend=Trend("x", (value,))), (), 0, 0, ()))
+        row.take(Brief(dataclasses.replace(empty, trend=Trend("x", (value,))), (), 0, 0, ()))
     assert list(row.trend) == [1.0, 3.0, 2.0]
-    row.take(Brief(replace(empty, trend=Trend("x", (5.0, 6.0))), (), 0, 0, ()))
+    row.take(Brief(dataclasses.replace(empty, trend=Trend("x", (5.0, 6.0))), (), 0, 0, ()))
     assert list(row.trend) == [5.0, 6.0]
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_a_side_that_has_nothing_keeps_its_column(tmp_path: Path) -> None:
     """What-ifs have tables of their own: all that differs is on one side then, and nothing said on which."""
     view = FakeView()
     compute = view.compute
-    view.compute = lambda *of: replace(compute(*of), summary={}, headline=())  # type: ignore[method-assign]
+    view.compute = lambda *of: dataclasses.replace(compute(*of), summary={}, headline=())  # type: ignore[method-assign]
 
     async def story() -> None:
         async with stage(tmp_path, (120, 30), session=FakeSession([view])) as s:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from engine.views import Entry
 
 
-@dataclass(frozen=True)
-class Computation:
+class Computation(msgspec.Struct, frozen=True):
     """A view computed once, as of ``instant`` (epoch ms); ``reason``: why there is no ``result``."""
 
     view: View
@@ -152,7 +151,7 @@ def _computed(
         ]
         if wrong_options:  # its numbers would answer another question
             raise UsageError("; ".join(wrong_options))
-        result = replace(result, problems=fold((*result.problems, *session.unread)))
+        result = dataclasses.replace(result, problems=fold((*result.problems, *session.unread)))
         return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()

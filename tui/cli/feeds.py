@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import msgspec
 
 from tui.cli.output import FINE, UsageError, write
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """One question to Prometheus: the ``selector`` of its series, a ``file`` for the answer, and what it is ``about``."""
 
     selector: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from engine.core.view import Finding, Result
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from engine.findings.notify import Threshold
 
 
-@dataclass(frozen=True)
-class Brief:
+class Brief(msgspec.Struct, frozen=True):
     """A result and the gist of its findings.
 
     ``worst``: findings from level ``low`` on, worst first, at most ``engine.findings.events.LISTED``; ``number`` of all of them,
@@ -86,14 +86,16 @@ class Briefs:
         if before is None:
             return ()
         since = f"since {units.moment(before[0])}: "
-        return tuple(replace(event, text=since + event.text) for event in changes(before[1], result, now_ms))
+        return tuple(
+            msgspec.structs.replace(event, text=since + event.text) for event in changes(before[1], result, now_ms)
+        )
 
     def _brief(self, result: Result, known: Brief | None, events: tuple[Event, ...]) -> Brief:
         """Make a brief; ``known``: one of the same findings."""
         from engine.findings.events import by_subject, number_of, worst_first
 
         if known is not None:
-            return replace(known, result=result, events=events)
+            return msgspec.structs.replace(known, result=result, events=events)
         worst = tuple(finding for _, finding in worst_first({result.view: result}))
         each = by_subject(result.findings).values()
         calling = sum(self._threshold.calls(result.view, finding.subject, finding.level) for finding in each)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -62,8 +62,7 @@ def _meant(word: str) -> frozenset[str]:
 MOST_ROWS = 20  # number of rows that the palette lists at most
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """One line of the palette: ``kind`` and ``title`` name it, ``help`` says what it is, ``run`` does it."""
 
     kind: str

@@ -7,10 +7,10 @@ count nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -28,8 +28,7 @@ HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
 """Resources that brokers on one host share: Cruise Control compares the host's load with the host's capacity."""
 
 
-@dataclass(frozen=True, eq=False)
-class BrokerSums:
+class BrokerSums(msgspec.Struct, frozen=True, eq=False):
     """Sums over the replicas of each broker [B]: CPU % of a core, disk MB, rates KB/s, counts."""
 
     cpu: Floats
@@ -83,8 +82,7 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A cluster at one moment: topology, capacities, replica loads and their sums. ``unknown``: resources whose loads nothing
     among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control. ``lacking``: brokers
     by id whose partitions have no load, and why, so that all loads are lower bounds."""
@@ -93,8 +91,8 @@ class Cluster:
     capacities: Capacities
     loads: Loads
     sums: BrokerSums
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    lacking: Mapping[int, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = msgspec.field(default_factory=dict)
+    lacking: Mapping[int, str] = msgspec.field(default_factory=dict)
 
     @cached_property
     def states(self) -> tuple[str, ...]:
@@ -177,7 +175,7 @@ class Cluster:
 
     def with_loads(self, topology: Topology, loads: Loads) -> Cluster:
         """Return the same capacities under another placement or other loads."""
-        return replace(self, topology=topology, loads=loads, sums=sums(topology, loads))
+        return msgspec.structs.replace(self, topology=topology, loads=loads, sums=sums(topology, loads))
 
 
 def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -27,8 +27,7 @@ from engine.core.units import plural
 MARGIN = 0.9  # share of (threshold − 1) that Cruise Control keeps as the band around the average
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(msgspec.Struct, frozen=True):
     """Balance limits of a resource as fractions of capacity, and whether the cluster is under-used."""
 
     average: float
@@ -168,8 +167,7 @@ LEADERS_ONLY = "LeaderBytesInDistributionGoal"
 NAN_NOTE = "a load is NaN, which Cruise Control never counts as over a limit"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """One goal: Cruise Control's name, whether it is hard, violated (None: cannot be decided), the worst offender in words
     and how many there are."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -165,8 +165,7 @@ class PastWindows:
         return tuple(self._rounds[moment] for moment in sorted(names))
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
+class Model(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Everything computed from the inputs, as Cruise Control models it.
 
     ``traces``: what each window with rounds left behind, by index, in order of time. ``sums``: of the windows looked at.
@@ -262,7 +261,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
     if finished is not None or any(run.in_cores for one in traces.values() for run in one.runs):
         # What is measured in cores is no share of a number of cores that nothing names.
-        capacities = replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
+        capacities = msgspec.structs.replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
     unknown, lacking = _unknown(final, traces, finished)
     broken = history.failed_dirs(inputs, at_ms)
     failed = dict(zip(broken["broker"], broken["log_dir"], strict=True))

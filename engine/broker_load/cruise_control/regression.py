@@ -6,8 +6,8 @@ See "Regression of CPU weights" in docs/models/broker-load.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,8 +24,7 @@ NAMES = {"a": "LEADER_BYTES_IN", "b": "LEADER_BYTES_OUT", "c": "FOLLOWER_BYTES_I
 Weights = tuple[float | None, float | None, float | None]  # values of a, b and c, None where the data give none
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+class Training(msgspec.Struct, frozen=True, eq=False):
     """State of the training: coefficients in % CPU per KB/s (None: undetermined) with 95 % intervals, mean fill of the five
     fullest buckets, whether enough buckets are full, observations per bucket, and which observations [N] are stored."""
 

@@ -6,8 +6,8 @@ See "Replica loads" in docs/models/broker-load.md. Source: ``MonitorUtils``, ``M
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.cruise_control.windows import Singles
@@ -15,8 +15,7 @@ from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topolo
 from engine.broker_load.parameters import CpuWeights
 
 
-@dataclass(frozen=True, eq=False)
-class LeaderValues:
+class LeaderValues(msgspec.Struct, frozen=True, eq=False):
     """[P] values of each partition over the windows: ``cpu`` in % of a core, ``disk`` MB, the rest KB/s and 1/s."""
 
     cpu: Floats
@@ -29,7 +28,7 @@ class LeaderValues:
 
     def floored(self) -> LeaderValues:
         """Return the values with negative ones set to 0."""
-        return LeaderValues(*(np.maximum(getattr(self, part.name), 0.0) for part in fields(self)))
+        return LeaderValues(*(np.maximum(getattr(self, part), 0.0) for part in self.__struct_fields__))
 
 
 OF_WINDOW = (
@@ -39,8 +38,7 @@ WindowLoad = Mapping[str, Singles]
 """[P] load of each partition's leader in one window, by the names ``OF_WINDOW``: CPU in cores, the rest KB/s."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loads:
+class Loads(msgspec.Struct, frozen=True, eq=False):
     """Load of every replica, [P, R]: ``cpu`` % of a core (may be negative or NaN, as in Cruise Control), ``disk`` MB,
     ``nw_in``, ``nw_out`` KB/s; 0 where ``held`` says there is no replica in the model. ``leads`` [P, R];
     ``potential`` [P] the leader's network out. ``follower_in`` [P] what each follower fetches, KB/s, for simulations.

@@ -7,10 +7,10 @@ See "CPU of a partition" and "Partitions without a sample" in docs/models/broker
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -53,8 +53,7 @@ NO_RATES = "no rates by topic: the exporter's rules must keep the label topic of
 SkipRules = npt.NDArray[np.int8]  # [P] code of RULES of each partition
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Samples of one round. ``cpu`` [G] cores × fraction; ``rule`` [P] code of RULES (0: has a sample). The other values are
     the round's rates and leader sizes."""
 
@@ -112,8 +111,7 @@ _NEEDED = (raw_metrics.IN, raw_metrics.OUT, raw_metrics.REPL_IN, raw_metrics.REP
 """Totals a broker must report for its partitions to have samples."""
 
 
-@dataclass(frozen=True, eq=False)
-class CpuSplit:
+class CpuSplit(msgspec.Struct, frozen=True, eq=False):
     """Inputs of the static CPU model in one round: ``busy`` [B] cores in use; ``total_in``, ``total_out``, ``follower_in`` [B]
     the broker's bytes; ``took_in``, ``took_out`` [G] each group's part of them."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -32,8 +32,7 @@ LATEST = "disk_usage"  # the metric of which the newest sample counts, not the m
 CPU = "cpu_usage"
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, eq=False):
     """What is kept of every window.
 
     For its N rounds: ``moments``, the number of partitions with a sample (``taken``), the ``runs`` of what brokers reported, and
@@ -60,8 +59,7 @@ def _rated(one: Round) -> list[int]:
     return list(one.topology.ids[idle].tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class WindowSums:
+class WindowSums(msgspec.Struct, frozen=True, eq=False):
     """Sums over the samples of one window: ``count`` [P] of its ``partitions``, and ``sizes`` [P, R] by topology, newest first.
 
     CPU sums are available for any weights.
@@ -72,7 +70,7 @@ class WindowSums:
     sizes: tuple[tuple[Topology, Floats], ...]
     _totals: Mapping[str, Singles]
     _splits: tuple[tuple[CpuSplit, Flags, Ints | None], ...]
-    _cpu: dict[CpuWeights, Singles] = field(default_factory=dict)
+    _cpu: dict[CpuWeights, Singles] = msgspec.field(default_factory=dict)
 
     def total(self, name: str, weights: CpuWeights) -> Singles:
         """Return the sum [P] of the metric; for the disk the sample that arrived last."""
@@ -177,8 +175,7 @@ EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT"
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
 
 
-@dataclass(frozen=True, eq=False)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, eq=False):
     """N finished samples in arrival order: partition index [N], time [N] epoch ms, nine values [9, N]."""
 
     partition: Ints
@@ -186,8 +183,7 @@ class Finished:
     values: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Window:
+class Window(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One window: its ``index``, the sums over its rounds, the place [P] of each partition in them (None: the same; -1: absent),
     and the finished samples in it. Values are computed on demand."""
 
@@ -236,8 +232,7 @@ class Window:
         return values if self.where is None else np.where(self.where >= 0, values[self.where], values.dtype.type(0))
 
 
-@dataclass(frozen=True, eq=False)
-class Aggregate:
+class Aggregate(msgspec.Struct, frozen=True, eq=False):
     """The windows that are used, newest first, with the extrapolation code of every partition in each.
 
     ``states``: per window [P] codes of EXTRAPOLATIONS, or None where all are NONE. ``valid`` [P]: no window invalid

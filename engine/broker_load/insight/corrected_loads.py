@@ -7,9 +7,9 @@ or follow a fitted regression. See "Messages by partition" and "Corrected loads"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
@@ -45,7 +45,7 @@ def by_messages(model: Model) -> Model:
         out[known] = total[group[known]] * shares[known]
         return out
 
-    parts = {part.name: getattr(model.values, part.name) for part in fields(model.values)}
+    parts = {part: getattr(model.values, part) for part in model.values.__struct_fields__}
     values = replace(model.values, **{name: shared(value) for name, value in parts.items() if name != "disk"})
     return replace(model, values=values, shares=shares)
 

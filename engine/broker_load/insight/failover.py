@@ -8,9 +8,9 @@ living replica; else the partition is leaderless. See "Failover" in docs/models/
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -25,8 +25,7 @@ from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.whatif import ROLLING
 
 
-@dataclass(frozen=True, eq=False)
-class Election:
+class Election(msgspec.Struct, frozen=True, eq=False):
     """Outcome for partitions ``rows`` [K] with a replica on a failed broker: ``old`` and ``new`` leader index (-1: none),
     ``moved`` (the old leader failed), ``unclean``: only an out-of-sync replica can lead (it does if that is allowed),
     ``in_sync`` replicas left, ``under`` min.insync.replicas, and ``under_before``."""
@@ -41,8 +40,7 @@ class Election:
     under_before: Flags
 
 
-@dataclass(frozen=True, eq=False)
-class Aftermath:
+class Aftermath(msgspec.Struct, frozen=True, eq=False):
     """Broker sums after the failure, by Cruise Control's move of leadership, and physical network out before and after [B]."""
 
     failed: Flags
@@ -149,7 +147,7 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
         left, came = (np.bincount(brokers_of, weights=amount, minlength=brokers) for brokers_of in (old, new))
         return np.asarray(value - left + came)
 
-    return replace(
+    return msgspec.structs.replace(
         total,
         cpu=carry(total.cpu, cpu),
         nw_out=carry(total.nw_out, out),
@@ -170,10 +168,10 @@ def lead(cluster: Cluster, rows: Longs, new: Ints) -> Cluster:
     cpu[rows, now] += more
     out[rows, was], out[rows, now] = 0.0, out[rows, was]
     leads[rows, was], leads[rows, now] = False, True
-    return replace(
+    return msgspec.structs.replace(
         cluster,
-        topology=replace(topology, leader=leader),
-        loads=replace(loads, cpu=cpu, nw_out=out, leads=leads),
+        topology=msgspec.structs.replace(topology, leader=leader),
+        loads=msgspec.structs.replace(loads, cpu=cpu, nw_out=out, leads=leads),
         sums=_shift(cluster.sums, topology.brokers, topology.leader[rows], new, moved),
     )
 
@@ -189,7 +187,9 @@ def without(cluster: Cluster, aftermath: Aftermath) -> Cluster:
     unclean = election.rows[pick & election.unclean]
     isr[unclean] = topology.replicas[unclean] == leader[unclean][:, None]
     alive = topology.alive & ~aftermath.failed
-    return replace(after, topology=replace(after.topology, leader=leader, isr=isr, alive=alive))
+    return msgspec.structs.replace(
+        after, topology=msgspec.structs.replace(after.topology, leader=leader, isr=isr, alive=alive)
+    )
 
 
 def demote(cluster: Cluster, demoted: Flags) -> Cluster:
@@ -208,13 +208,15 @@ def demote(cluster: Cluster, demoted: Flags) -> Cluster:
     def sorted_(part: Topology | Loads, names: Iterable[str]) -> dict[str, Any]:
         return {name: np.take_along_axis(getattr(part, name), order, axis=1) for name in names}
 
-    return replace(
+    return msgspec.structs.replace(
         after,
-        topology=replace(
+        topology=msgspec.structs.replace(
             after.topology,
             **sorted_(after.topology, ("replicas", "isr", "elr", "offline", "adding", "removing", "observers")),
         ),
-        loads=replace(after.loads, **sorted_(after.loads, ("cpu", "disk", "nw_in", "nw_out", "held", "leads"))),
+        loads=msgspec.structs.replace(
+            after.loads, **sorted_(after.loads, ("cpu", "disk", "nw_in", "nw_out", "held", "leads"))
+        ),
     )
 
 
@@ -227,8 +229,7 @@ def preferred(topology: Topology) -> tuple[Longs, Ints]:
     return rows, first[rows]
 
 
-@dataclass(frozen=True, eq=False)
-class SingleFailures:
+class SingleFailures(msgspec.Struct, frozen=True, eq=False):
     """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
     that fails; ``cpu``, ``out`` [B, B] CPU and network out that survivors (columns) gain when a broker (row) fails;
     ``gained`` [B, B] leaders."""

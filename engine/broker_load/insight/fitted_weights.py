@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,8 +37,7 @@ def non_negative(design: Floats, target: Floats) -> Floats:
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(msgspec.Struct, frozen=True, eq=False):
     """Non-negative fit on evenly chosen samples. ``coefficients`` None where the data give none; ``low``/``high`` 95 %
     intervals (from below not under 0); ``condition`` of the scaled design; ``held_out`` root mean square error in % on
     samples left out; ``chosen`` [N]; ``verdict`` in plain words; ``usable``: may be used as weights."""

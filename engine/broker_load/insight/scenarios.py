@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Collection
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -17,8 +17,7 @@ from engine.broker_load.model.topology import Broker, Floats, Longs, Topology, b
 from engine.broker_load.parameters import CpuWeights
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Reassignment:
+class Reassignment(msgspec.Struct, frozen=True, eq=False):
     """The ``cluster`` after a plan, the partitions ``rows`` [K] in it with ``moved_mb`` [K] MB of data to move, and broker ids
     that only the plan names."""
 
@@ -67,7 +66,7 @@ def reassign(
         cpu = capacities.cpu.copy()
         cores[after.index_of(topology.ids)] = cluster.capacities.cores
         cpu[after.index_of(topology.ids)] = cluster.capacities.cpu
-        capacities = dataclasses.replace(capacities, cores=cores, cpu=cpu)
+        capacities = msgspec.structs.replace(capacities, cores=cores, cpu=cpu)
     loads = replica_loads.as_cruise_control(after, model.values, load_model.window_loads(model.aggregate), weights)
     moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True), cluster.unknown, cluster.lacking)
     return Reassignment(moved, np.array(order, np.int64), np.array(moved_mb), new_brokers)

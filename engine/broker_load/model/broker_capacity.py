@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -12,8 +11,7 @@ from engine.broker_load.model.topology import Flags, Floats, Topology
 DEFAULT = -1  # broker id of the default entry in ``capacity.json``
 
 
-@dataclass(frozen=True, eq=False)
-class Capacities:
+class Capacities(msgspec.Struct, frozen=True, eq=False):
     """Per broker [B]: ``cores`` (NaN unknown; 1 where they are ``assumed``), ``cpu`` (% of a core: 100 × cores), ``disk`` MB,
     ``nw_in``, ``nw_out`` KB/s (NaN unknown); ``estimated``: taken from the default entry or guessed; ``log_dirs``: JBOD JSON
     by index. ``file``: a capacity file was read. Dead brokers keep their values here, which are never estimated."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from engine.broker_load.model import ticks
@@ -19,8 +19,7 @@ from engine.core.reading import Problem
 from engine.core.view import FILE, Context, Inputs, UnknownName
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The ``inputs`` of the cluster ``name`` ("" unless labels name several), a ``note`` about the others, and ``problems`` if
     no option chose it."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -27,8 +27,7 @@ MOST_ROUNDS = 2_000  # most rounds built at once
 Stamp = Hashable  # identifies the inputs of a round: equal stamps mean equal rounds
 
 
-@dataclass(frozen=True, eq=False)
-class History:
+class History(msgspec.Struct, frozen=True, eq=False):
     """The history up to the moment looked at.
 
     ``stamps`` of its rounds, also of later ones, by moment (epoch ms) in order of time; the ``topology`` at that moment; the
@@ -235,8 +234,7 @@ def _batches(
         yield batch
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(msgspec.Struct, frozen=True):
     """Inputs of a round: ``files`` at ``versions``, the broker each is taken for, whether every broker reports partition sizes
     (else sizes from kafka-log-dirs are used), the number of ``rows`` and the first moment (``since``, epoch ms)."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from engine.broker_load.model.topology import Broker
@@ -24,8 +24,7 @@ def bare(host: str) -> str:
     return (with_port[1] if with_port else host).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """``ids``: brokers of each scraped instance (a machine with several brokers has several for its node_exporter);
     ``guessed``: how, for those that no list names; ``unmatched``: instances without a broker; ``doubled``: hosts that
     several listed brokers share and whose scrape names no id."""

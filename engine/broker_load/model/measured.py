@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -15,8 +15,7 @@ from engine.broker_load.model.rounds import BrokerRun, Round, broker_cpu
 from engine.broker_load.model.topology import Flags, Floats, Topology
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(msgspec.Struct, frozen=True, eq=False):
     """Means over the rounds used, NaN unknown: CPU [B] in % of a core, replication in and out [B] in KB/s as reported; and
     the size [P, R] of each replica in MB."""
 
@@ -114,8 +113,7 @@ def _match_sizes(old: Topology, sizes: Floats, final: Topology) -> Floats:
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class Observations:
+class Observations(msgspec.Struct, frozen=True, eq=False):
     """N broker observations in order: CPU in percent and leader bytes in, leader bytes out, follower bytes in (KB/s).
 
     ``relative`` [N]: cores of the broker over those of the typical one, so that machines of different size obey one law.
@@ -134,7 +132,7 @@ class Observations:
 
     def take(self, which: npt.NDArray[np.int64] | Flags) -> Observations:
         """Return the observations at the places or flags ``which``."""
-        return Observations(*(getattr(self, part.name)[which] for part in fields(self)))
+        return Observations(*(getattr(self, part)[which] for part in self.__struct_fields__))
 
     def design(self) -> Floats:
         """Return the regressors [N, 3]."""

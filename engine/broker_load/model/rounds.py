@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -27,8 +27,7 @@ SLACK = 1.05  # factor by which a partition may exceed its broker's rate before 
 QUIET = 10.0  # rate of a broker in KB/s up to which that factor is not applied
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
+class Round(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One sampling interval on topology ``topology`` with G groups (topic × leading broker) and B brokers.
 
     ``rates`` [7, G]: topic rates per partition, model units (order: metrics.TOPIC; absent 0). ``totals`` [7, B]: broker
@@ -258,8 +257,7 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, coun
     return pairs, {"size": matrix, "nan_sizes": nan, "disk": disk}
 
 
-@dataclass(frozen=True, eq=False)
-class BrokerRun:
+class BrokerRun(msgspec.Struct, frozen=True, eq=False):
     """What the brokers ``ids`` [B] reported in N consecutive rounds, as in ``Round``, each [N, B]; ``time_ms`` [N].
 
     ``bytes_in``, ``bytes_out``: their totals; ``replication_in``, ``replication_out``: as they report them.

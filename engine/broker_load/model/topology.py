@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -56,8 +56,7 @@ def first_of(flags: Flags) -> Longs:
     return flags.argmax(axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(msgspec.Struct, frozen=True):
     """One broker as known from broker lists, scrapes or answers; ``rack`` None where nothing tells it, empty if none is set."""
 
     host: str
@@ -66,8 +65,7 @@ class Broker:
     listed: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Partitions:
+class Partitions(msgspec.Struct, frozen=True, eq=False):
     """P partitions: index [P] of each one's topic in ``topics``, and its number."""
 
     topics: tuple[str, ...]
@@ -80,8 +78,7 @@ class Partitions:
         return len(self.partition)
 
 
-@dataclass(frozen=True, eq=False)
-class Topology(Partitions):
+class Topology(Partitions, frozen=True, eq=False, dict=True):
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
@@ -261,7 +258,7 @@ class Topology(Partitions):
 
     def same(self, other: Topology) -> bool:
         """Return whether ``other`` is equal in every respect."""
-        return all(np.array_equal(getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__)
 
     def spread(self, flags: Flags) -> Flags:
         """Return the flag of each replica's broker [P, R] from ``flags`` [B]; False without a replica."""
@@ -282,7 +279,7 @@ class Topology(Partitions):
         heir = np.where(any_of(isr), replicas[np.arange(self.size), first_of(isr)], -1)
         leader = np.where((self.leader < 0) | any_of(self.leads & stays), self.leader, heir).astype(np.int32)
         none = np.zeros_like(kept)
-        return replace(
+        return msgspec.structs.replace(
             self, leader=leader, replicas=replicas, isr=isr, elr=elr, offline=offline, observers=observers, adding=none,
             removing=none,
         )  # fmt: skip
@@ -424,4 +421,4 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
     )
     leader = empty.index_of(leader_ids)
     inner = np.where(replicas_ids >= 0, empty.index_of(replicas_ids), -1).astype(np.int32)
-    return replace(empty, leader=np.where(leader_ids >= 0, leader, -1).astype(np.int32), replicas=inner)
+    return msgspec.structs.replace(empty, leader=np.where(leader_ids >= 0, leader, -1).astype(np.int32), replicas=inner)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
@@ -19,8 +19,7 @@ CLOSE = 3_000  # candidates that are looked at closely, for their effect on ever
 BALANCED = np.array([CPU, NW_IN, NW_OUT, DISK])
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True, eq=False):
     """M changes of partitions ``row``: the replica at ``position`` goes to broker ``target``, or, where ``leads`` is set, takes
     the leadership. ``source``, ``target`` [M] brokers between which ``load`` [M, 8] goes. ``back`` [M]: place among the
     candidates ``others`` of the replica that comes back in a swap, -1 without one."""
@@ -147,7 +146,7 @@ def _pairs(mine: Candidates, back: Candidates, others: Ints, column: int, sign: 
     load = mine.load[first] - back.load[second]
     keep = (sign * load[:, column] > 0) & (mine.row[first] != back.row[second])
     taken = mine.take(first[keep])
-    return replace(taken, load=load[keep], back=second[keep], others=back)
+    return msgspec.structs.replace(taken, load=load[keep], back=second[keep], others=back)
 
 
 def _spread(load: Floats) -> Longs:

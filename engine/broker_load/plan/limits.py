@@ -6,8 +6,8 @@ Every goal but those on racks and topics is a band of one sum per broker. See "G
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES
@@ -28,8 +28,7 @@ HOST_CAPACITY, HOST_USAGE = np.array([2, 3, 4]), np.array([8, 9, 10])
 """Bands of capacity and of usage that are compared by host too."""
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, eq=False):
     """``low``, ``high`` [13, B] of each band (infinite where there is none), ``scale`` [13] mean load; of hosts [13, B]."""
 
     low: Floats

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -43,8 +42,7 @@ class NoPlan(ValueError):
     """Raised where no plan can be made; the argument says why."""
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, eq=False):
     """A plan for ``problem``: ``today`` and the ``steps`` in order, its ``batches``; ``why_not`` goals (by place of the 16)
     cannot be met, ``lost`` losses, ``least`` MB in any case; steps ``left_out`` because they would harm, ``cut`` by request."""
 
@@ -60,7 +58,7 @@ class Plan:
     first: State
     left_out: int = 0
     cut: int = 0
-    new: Mapping[int, str] = field(default_factory=dict)
+    new: Mapping[int, str] = msgspec.field(default_factory=dict)
 
     @property
     def last(self) -> Standing:
@@ -77,13 +75,12 @@ class Plan:
         return {step.row: (step.replicas, step.leader) for step in (self.steps if steps is None else steps)}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What ``plan`` asks: survival only or all goals, brokers to drain, and brokers to add with their racks."""
 
     survive: bool
     drain: tuple[int, ...] = ()
-    add: Mapping[int, str] = field(default_factory=dict)
+    add: Mapping[int, str] = msgspec.field(default_factory=dict)
 
 
 def asked(text: str) -> Asked:
@@ -117,7 +114,7 @@ def joined(cluster: Cluster, new: Mapping[int, str], capacity: pl.DataFrame, est
     hosts = [topology.hosts[old[one]] if one in old else f"broker-{one}" for one in ids.tolist()]
     racks = [topology.racks[old[one]] if one in old else new[one] or f"broker-{one}" for one in ids.tolist()]
     alive = np.array([bool(topology.alive[old[one]]) if one in old else True for one in ids.tolist()])
-    after = replace(
+    after = msgspec.structs.replace(
         topology, ids=ids, hosts=tuple(hosts), racks=tuple(racks), alive=alive, leader=place[topology.leader],
         replicas=place[topology.replicas],
     )  # fmt: skip
@@ -125,8 +122,8 @@ def joined(cluster: Cluster, new: Mapping[int, str], capacity: pl.DataFrame, est
     if not cluster.capacities.file:
         cores = found.cores.copy()
         cores[after.index_of(topology.ids)] = cluster.capacities.cores
-        found = replace(found, cores=cores, cpu=cores * 100.0)
-    return replace(
+        found = msgspec.structs.replace(found, cores=cores, cpu=cores * 100.0)
+    return msgspec.structs.replace(
         cluster, topology=after, capacities=found, sums=cluster_model.sums(after, cluster.loads, single=True)
     )
 
@@ -149,7 +146,7 @@ def problem_of(cluster: Cluster, parameters: BrokerLoadParameters, want: Asked) 
         widest = int(topology.count[topology.leader >= 0].max(initial=0))
         if int(left.sum()) < widest or racks < min(widest, before):
             raise BadPlan("plan", f"{widest} replicas per partition need more brokers or racks than the drain leaves")
-        cluster = replace(cluster, topology=replace(topology, alive=left))
+        cluster = msgspec.structs.replace(cluster, topology=msgspec.structs.replace(topology, alive=left))
         topology = cluster.topology
     lead, follow = loads_of(cluster)
     movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters) & ~topology.moving
@@ -207,11 +204,11 @@ def make(
     if problem.cluster.missing:
         can = np.zeros_like(can)
     ways, small = [_Way(chased, can, names, drained, want.survive, free)], problem.cluster.topology.size <= SMALL
-    balanced = replace(ways[0], only_survival=False, balanced=True)
-    mending = [replace(balanced, goals_first=True), balanced] if small and not free else []
-    ways += [replace(ways[0], together=True)] if want.survive and mending else mending
+    balanced = msgspec.structs.replace(ways[0], only_survival=False, balanced=True)
+    mending = [msgspec.structs.replace(balanced, goals_first=True), balanced] if small and not free else []
+    ways += [msgspec.structs.replace(ways[0], together=True)] if want.survive and mending else mending
     if old is not None:
-        ways = [*(ways if small else ()), replace(ways[-1], old=old.steps)]
+        ways = [*(ways if small else ()), msgspec.structs.replace(ways[-1], old=old.steps)]
     today, shared = sequence.standing(State(problem, slack=0.0), undecided), dict[tuple[int, bool], Search]()
 
     def worth(steps: list[Step]) -> tuple[float, ...]:
@@ -231,15 +228,14 @@ def make(
     steps, left_out = min(ends, key=lambda end: worth(end[0]))
     # Something is missed that may be reached from here.
     if mending and worth(steps)[2] > len(why) * (not want.survive):
-        again = end(len(ways) - 1, replace(ways[0], old=steps))
+        again = end(len(ways) - 1, msgspec.structs.replace(ways[0], old=steps))
         steps, left_out = min((steps, left_out), again, key=lambda end: worth(end[0]))
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
     return Plan(problem, verdicts, today, steps, [], why, lost, least, must, first, left_out)
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
+class _Way(msgspec.Struct, frozen=True, eq=False):
     """One way to search: losses before the soft goals; ``balanced``: then what is left of both together, ``goals_first`` if set;
     ``together``: all losses are relieved, also where some stay."""
 
@@ -363,4 +359,4 @@ def limited(made: Plan, parameters: BrokerLoadParameters) -> Plan:
         total = np.cumsum([step.mb for step in steps])
         steps = steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
     done, batches = sequence.batched(made.problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
-    return replace(made, steps=done, batches=batches, cut=len(made.steps) - len(steps))
+    return msgspec.structs.replace(made, steps=done, batches=batches, cut=len(made.steps) - len(steps))

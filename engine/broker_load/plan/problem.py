@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
@@ -22,8 +22,7 @@ SLACK = 1e-4  # how far inside the limits plans stay, so that the rounding of su
 MOST_RACKS = 64  # most racks of which the loss is computed, as in table ``failures``
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, eq=False, dict=True):
     """P partitions on B brokers today, as the plan sees them: drained brokers are dead.
 
     ``places`` [B] brokers that may receive a replica; ``movable`` [P] partitions that may change; ``as_leader``,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.cruise_control.goals import Verdict, balancedness
@@ -20,8 +20,7 @@ MUST = ("offline", "drain")  # reasons of replicas that have to move, whatever t
 AT_ONCE = 256  # most standings that are judged at once
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """How the cluster stands: ``offline`` replicas, ``offenders`` [16] per goal, what is ``violated`` [16], losses
     ``survived`` [E], the least ``headroom`` to a threshold after a single loss as a share, None unknown."""
 
@@ -36,8 +35,7 @@ class Standing:
         return balancedness(verdicts, self.violated.tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One change of one partition by one replica at most: ``before`` and the new ``replicas`` and ``leader``, of ``kind`` move,
     lead or order; ``mb`` to copy from broker ``source`` to ``target`` (-1 unless it moves); ``settles`` in words; and how the
     cluster stands ``after`` it. ``batch`` and ``seconds`` of its copy."""
@@ -202,7 +200,7 @@ def in_order(
         waiting = left
     stands += standings(problem, bounds, undecided, looks)
     steps = [
-        replace(step, before=placed, settles=_settled(problem, names, before, after), after=after)
+        msgspec.structs.replace(step, before=placed, settles=_settled(problem, names, before, after), after=after)
         for (step, placed), (before, after) in zip(done, itertools.pairwise(stands), strict=True)
     ]
     return steps, len(waiting)
@@ -233,8 +231,7 @@ def event_name(problem: Problem, event: int) -> str:
     return f"{'rack' if topology.racks_known else 'host'} {topology.racks_index[0][event - topology.brokers]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Steps that may run together: ``number``, how many ``steps``, ``mb`` to copy, the broker index that copies most (-1 none),
     ``seconds`` it takes, and how full the fullest disk gets meanwhile (a share, None unknown)."""
 
@@ -280,7 +277,7 @@ def batched(problem: Problem, steps: list[Step], parallel: int, throttle: float)
         peak = None if np.isnan(share).all() else float(np.nanmax(share))
         number = len(batches) + 1
         batches.append(Batch(number, end - start, float(came.sum()), most, seconds, peak))
-        out += [replace(step, batch=number, seconds=step.mb / throttle) for step in steps[start:end]]
+        out += [msgspec.structs.replace(step, batch=number, seconds=step.mb / throttle) for step in steps[start:end]]
         disk += came - left
         start = end
     return out, batches

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
@@ -21,8 +22,7 @@ from engine.broker_load.plan.state import State
 MOST_CELLS = 4_000_000  # most pairs of a candidate and an event that are looked at at once
 
 
-@dataclass(frozen=True, eq=False)
-class Reordered:
+class Reordered(msgspec.Struct, frozen=True, eq=False):
     """M new orders ``lists`` [M, R] with ``codes`` [M, R] and ``leader`` [M] of partitions ``row``; ``made`` the move of load
     that goes with them, None where only followers change places; ``cost`` [M] MB."""
 

@@ -6,9 +6,9 @@ The column names tell what a file is. ``a|b|c`` in a cell is a list of broker id
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -75,8 +75,7 @@ _ABSENT = {"counter": pl.lit(False), "alive": pl.lit(True), "offline": pl.lit([]
 """Values of columns that a file does not have; others are null."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(msgspec.Struct, frozen=True):
     """One kind of table: the columns it ``needs``, whether it ``grows`` by appended rows, how each column is read and from which
     columns of the file (the first that is there; by default the one of the same name), and which rows are ``sane``."""
 

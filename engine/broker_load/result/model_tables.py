@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -323,8 +323,7 @@ def add_regression(observations: Observations, training: Training, fit: Fit, mod
     }
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(msgspec.Struct, frozen=True):
     """Observed and predicted CPU [N] in %, which observations the fit used, and the ends (epoch ms), oldest first, of all
     windows with samples and of those in the brokers' trend."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -25,8 +25,7 @@ GROUP_LIMIT = 64  # most racks whose loss is computed
 Row = dict[str, Any]  # a row of result table ``failures``
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
+class Losses(msgspec.Struct, frozen=True, eq=False):
     """Every single loss: ``rows`` of the table ``failures``, worst first; ``rolling``: table ``rolling_restart`` (None: too many
     brokers); ``leaderless``: partitions that have no leader already; ``missing``: what is not known, in words."""
 

@@ -10,7 +10,6 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -83,8 +82,7 @@ _range = msgspec.json.Decoder(_Range)
 _export = msgspec.json.Decoder(_Export)
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """Content of an answer.
 
     ``path``: of the file; ``metrics``: labels of each wanted series; ``lengths``: number of points of each; ``times``
@@ -93,14 +91,14 @@ class Answer:
     """
 
     path: str
-    metrics: list[dict[str, str]] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    times: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-    names: dict[str, int] = field(default_factory=dict)
+    metrics: list[dict[str, str]] = msgspec.field(default_factory=list)
+    lengths: list[int] = msgspec.field(default_factory=list)
+    times: array[int] = msgspec.field(default_factory=lambda: array("q"))
+    values: array[float] = msgspec.field(default_factory=lambda: array("d"))
+    names: dict[str, int] = msgspec.field(default_factory=dict)
     nameless: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    infos: list[str] = field(default_factory=list)
+    problems: list[Problem] = msgspec.field(default_factory=list)
+    infos: list[str] = msgspec.field(default_factory=list)
     cut: bool = False
     empty: bool = False
 

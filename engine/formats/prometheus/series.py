@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -34,8 +33,7 @@ _PROMTOOL = re.compile(rb"^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\{[^\n]*\} =>(?: |\s*\n)")
 _GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n{]*\{[^\n]*=')
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesFile:
+class SeriesFile(msgspec.Struct, frozen=True):
     """One file of series.
 
     ``series`` has a row for each, or (of tables, and of texts up to ``text.LARGE``) for each sample: ``metric`` (its name), one

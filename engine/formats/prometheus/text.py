@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from engine.core.reading import Problem, clean, decode
@@ -44,8 +44,7 @@ _HEAD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scrape:
+class Scrape(msgspec.Struct, frozen=True):
     """One parsed exposition.
 
     ``samples`` has the columns ``metric`` (its name), one text column per asked label (null where a series lacks
@@ -89,7 +88,7 @@ def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     while begin < len(data):
         end = data.find(b"\n", begin + LARGE) + 1 or len(data)
         part = _parse(path, data[begin:end], labels, names, openmetrics)
-        moved = [replace(one, line=one.line + before) if one.line else one for one in part.problems]
+        moved = [msgspec.structs.replace(one, line=one.line + before) if one.line else one for one in part.problems]
         yield Scrape(part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32)), tuple(moved), part.cut)
         before += data.count(b"\n", begin, end)
         begin = end

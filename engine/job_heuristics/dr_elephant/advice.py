@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from engine.job_heuristics.tables import INSIGHTS, RECOMMENDATIONS, SEVERITIES, of_rows
@@ -41,8 +41,7 @@ def nothing(job: Any) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One property that advice may name.
 
     ``read`` turns a value into a number that can be compared (None: a word) and ``write`` a number into a value.
@@ -57,8 +56,7 @@ class Setting:
     least: float = float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """A change that one rule asks for: ``value`` in the property's own spelling, or ``MORE`` or ``LESS``.
 
     ``because`` names the rule in words, for the sentence about a conflict. ``way``: 1 or -1 if the rule can only mean more
@@ -74,8 +72,7 @@ class Wish:
     open: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """``value`` to set, empty: refused; ``current``: present value, empty: unknown; ``why``: a sentence on what was refused
     or changed, empty: nothing. ``way``: 1 more, -1 less, 0 unknown."""
 
@@ -133,8 +130,7 @@ def _alone(wish: Wish, setting: Setting | None, properties: Mapping[str, str | N
     return Answer(value, current, why, way)
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """One recommendation for one job (columns of ``RECOMMENDATIONS``). ``now`` and ``after``: severity 0-4 of the
     heuristic it targets, before and after the change. ``wait_change_ms``: None if unknown."""
 
@@ -156,7 +152,9 @@ class Advice:
 
     def answered(self, answer: Answer) -> Advice:
         """Return it with the present value, and the value that is granted."""
-        return replace(self, value=answer.value, current=answer.current, text=f"{self.text} {answer.why}".strip())
+        return msgspec.structs.replace(
+            self, value=answer.value, current=answer.current, text=f"{self.text} {answer.why}".strip()
+        )
 
 
 def passed(
@@ -201,8 +199,7 @@ def savings(advised: pl.DataFrame) -> dict[str, float]:
 CERTAIN, GROWS, PROVISIONAL = "certain", "can only get worse", "provisional"
 
 
-@dataclass(frozen=True, slots=True)
-class Insight:
+class Insight(msgspec.Struct, frozen=True):
     """What was looked at.
 
     ``subject``: application, stage 3, sql 0, executor 7, host y or query x. ``value`` beside its ``limit`` in words.
@@ -232,13 +229,13 @@ class Insight:
 
     def wishing(self, wish: Wish) -> Insight:
         """Return it with another wish."""
-        return replace(
+        return msgspec.structs.replace(
             self, key=wish.key, setting=wish.value, way=wish.way, current=wish.current, open=wish.open
         )  # fmt: skip
 
     def answered(self, answer: Answer) -> Insight:
         """Return it with what the gate grants."""
-        return replace(
+        return msgspec.structs.replace(
             self, key=self.key if answer.value else "", setting=answer.value, current=answer.current,
             reason=f"{self.reason} {answer.why}".rstrip(),
         )  # fmt: skip

@@ -7,8 +7,8 @@ A kind of job calls ``verdicts_in_full`` with what it can say about each verdict
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -23,8 +23,7 @@ from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTOR
 ALL_TASKS = "number of tasks"  # label of a gate whose value is the number of tasks
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One gate of a verdict: its value and limits, the ``level`` it would give alone, and whether it ``decides`` the
     verdict."""
 
@@ -60,8 +59,7 @@ class Limit:
 Branches = tuple[tuple[Limit, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(msgspec.Struct, frozen=True):
     """One verdict explained: ``level`` 0-4, its limits by branch, the deciding reason, and what it takes to get one
     level worse or better. ``margin``: smallest relative change that alters the verdict, infinite if no single change
     can."""
@@ -159,8 +157,7 @@ def _together(moves: Sequence[tuple[float, str] | None], level: int) -> tuple[fl
 Chances = tuple[float, float, float, float, float]  # probability 0-1 of each of the five severities
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """How one verdict of a running job may end: ``level`` over the finished tasks, hard bounds ``floor`` and
     ``ceiling`` of the final level if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not
     estimated)."""
@@ -195,8 +192,7 @@ def change(now: float, then: float) -> tuple[float | None, str]:
     return (100 * (then / now - 1) if now else None), "same" if now == then else "better" if then < now else "worse"
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictDetail:
+class VerdictDetail(msgspec.Struct, frozen=True):
     """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
 
     ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
@@ -274,8 +270,7 @@ def verdicts_in_full(rows: pl.DataFrame, explain: Explain, predicted: Mapping[st
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class OpenJob:
+class OpenJob(msgspec.Struct, frozen=True):
     """One open job and the others of its kind, ``known`` by id. ``input_bytes`` gives the bytes that jobs read,
     ``configuration`` the properties of a job; ``errors`` are those of the open one."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from typing import Any
 
+import msgspec
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -23,8 +23,7 @@ MINUTE = 60_000.0  # milliseconds per minute
 MB = 2**20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class Subject(msgspec.Struct, frozen=True, eq=False):
     """What gates look at: ``measures`` by name, and the ``limits`` and whole ``numbers`` in force by parameter name.
     ``published``: apply the published description instead of Dr. Elephant's code."""
 
@@ -54,8 +53,7 @@ class Final(Enum):
     MEAN_TIME = "it is the tasks' mean time, at least the time spent so far over the tasks planned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """One limit of a heuristic.
 
     ``value`` computes the values, ``limits`` names the parameter with the four limits, ``scale`` converts them to the
@@ -81,8 +79,7 @@ class Gate:
         return Reading(self, self.value(subject), (a * scale, b * scale, c * scale, d * scale))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, eq=False):
     """A gate's ``values`` and its ``limits`` from LOW to CRITICAL in the same unit (numbers, or arrays where they
     differ)."""
 
@@ -123,8 +120,7 @@ def severities(values: Array, limits: tuple[Any, ...], *, rising: bool) -> Array
     return np.where(met[3], 4, np.where(met[2], 3, np.where(met[1], 2, met[0].astype(np.int64))))
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True):
     """Gates that must all be passed: the branch is as severe as its mildest gate. ``scores`` tells whether its severity
     counts in the score (tasks times severity)."""
 
@@ -132,8 +128,7 @@ class Branch:
     scores: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class Tree(msgspec.Struct, frozen=True, eq=False):
     """The readings of a heuristic, branch by branch: as severe as its worst branch."""
 
     branches: tuple[tuple[Reading, ...], ...]

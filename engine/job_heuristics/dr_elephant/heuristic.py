@@ -9,10 +9,10 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import msgspec
 import numpy as np
 
 from engine.core.reading import Problem, clean
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Heuristic:
+class Heuristic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One heuristic. Each kind of job has a subclass with what it judges by.
 
     Identity: ``class_name`` and ``application`` as in HeuristicConf.xml, ``name`` for display, ``order`` in lists and
@@ -40,9 +39,9 @@ class Heuristic:
     order: int
     application: str
     default: bool = True
-    limits: Mapping[str, Limits] = field(default_factory=dict)
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Limits] = msgspec.field(default_factory=dict)
+    numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
     unread: str = ""
 
@@ -54,16 +53,15 @@ class Heuristic:
 H_co = TypeVar("H_co", bound=Heuristic, covariant=True)
 
 
-@dataclass(frozen=True)
-class Rule(Generic[H_co]):
+class Rule(msgspec.Struct, Generic[H_co], frozen=True):
     """A heuristic in force: display ``name``, parameters, and ``excluded`` job types."""
 
     heuristic: H_co
     name: str
     limits: Mapping[str, Limits]
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def subject(self, measures: Mapping[str, Array], *, published: bool = False) -> Subject:
         """Combine ``measures`` with this rule's parameters."""
@@ -95,8 +93,7 @@ BLOCK_SIZE = 64 * 2**20  # bytes of an HDFS block that Dr. Elephant assumes.
 K = TypeVar("K", bound=Heuristic)
 
 
-@dataclass(frozen=True)
-class Rules(Generic[H]):
+class Rules(msgspec.Struct, Generic[H], frozen=True, dict=True):
     """The heuristics in force, in order, out of all ``declared``; HDFS ``block_size`` in bytes. ``configured``: read
     from a HeuristicConf.xml."""
 
@@ -152,7 +149,7 @@ class Rules(Generic[H]):
         return (
             self
             if any(rule.heuristic is heuristic for rule in self.rules)
-            else replace(self, rules=(*self.rules, shipped(heuristic)))
+            else msgspec.structs.replace(self, rules=(*self.rules, shipped(heuristic)))
         )
 
     def changed(self, wishes: Collection[str]) -> tuple[Rules[H], tuple[str, ...]]:
@@ -174,10 +171,10 @@ class Rules(Generic[H]):
                     "HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
                 )
             else:
-                rules[name] = replace(rules[name], limits={**rules[name].limits, parameter: wanted})
+                rules[name] = msgspec.structs.replace(rules[name], limits={**rules[name].limits, parameter: wanted})
         if tuple(rules.values()) == self.with_gates:
             return self, tuple(complaints)
-        return replace(self, rules=tuple(rules.values())), tuple(complaints)
+        return msgspec.structs.replace(self, rules=tuple(rules.values())), tuple(complaints)
 
 
 def _wanted(text: str, limits: Limits) -> Limits | None:
@@ -263,7 +260,7 @@ def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
         root = root_of(data, "heuristics")
     except BadXml as error:
         problem("bad-heuristic-conf", f"{error}; the default thresholds are used")
-        return replace(default_rules(declared), problems=tuple(problems))
+        return msgspec.structs.replace(default_rules(declared), problems=tuple(problems))
     by_class = {(heuristic.application, heuristic.class_name): heuristic for heuristic in declared}
     applications = {heuristic.application for heuristic in declared}
     rules: list[Rule[H]] = []

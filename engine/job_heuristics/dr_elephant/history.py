@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ def stem(name: str) -> str:
     return re.sub(r"\s+", " ", name).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(msgspec.Struct, frozen=True):
     """A change of level: from run ``at`` (index in time order) on, the median is ``after`` instead of ``before``;
     ``score`` is the strength in robust standard deviations."""
 

@@ -6,10 +6,10 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import polars as pl
 
 from engine.core import units
@@ -18,8 +18,7 @@ from engine.core.view import Context, Finding, Inputs, Level
 from engine.job_heuristics.tables import JOBS, LETTERS
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """Result frames of some jobs, in the order of those jobs; ``strips``: one letter per heuristic in force for each
     job."""
 
@@ -149,7 +148,9 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
     for one in findings:
         job = one.row[1][0] if one.row else ""
         wanted = settings.get((job, one.subject))
-        made.append(replace(one, text=f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text))
+        made.append(
+            msgspec.structs.replace(one, text=f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text)
+        )
     return worst_first(told_apart(made, jobs))
 
 
@@ -159,7 +160,7 @@ def told_apart(findings: list[Finding], jobs: pl.DataFrame) -> Iterator[Finding]
     common = set(jobs.filter(pl.col("name").is_duplicated() & pl.col("job_id").is_in(about))["job_id"])
     for one in findings:
         job = one.row[1][0] if one.row else ""
-        yield replace(one, subject=f"{one.subject} ({job})") if job in common else one
+        yield msgspec.structs.replace(one, subject=f"{one.subject} ({job})") if job in common else one
 
 
 def setting_of(key: str, value: str, now: str | None) -> str:
@@ -190,8 +191,7 @@ def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...])
 _FRAMES = ("jobs", "heuristics", "strips")
 
 
-@dataclass(frozen=True)
-class JudgedFleet:
+class JudgedFleet(msgspec.Struct, frozen=True):
     """Result frames of all jobs (JOBS, HEURISTICS, strips), jobs in model order, and a finding per bad verdict.
 
     ``version`` changes with any of them.
@@ -267,8 +267,7 @@ def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
 A = TypeVar("A")
 
 
-@dataclass(frozen=True)
-class Apps(Generic[A]):
+class Apps(msgspec.Struct, Generic[A], frozen=True):
     """All applications of one kind by id. ``revisions``: number per application that changes when it is reassembled."""
 
     apps: Mapping[str, A]

@@ -7,9 +7,9 @@ docs/models/job-heuristics.md, "Arithmetic".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Array
@@ -28,8 +28,7 @@ class Groups(NamedTuple):
     middle: Array
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(msgspec.Struct, frozen=True):
     """Named statistics over tasks (one array per name). ``of_all``: over all counted tasks, also those without times,
     which have the columns ``OF_ALL_TASKS`` and ``data``. ``published``: used only by the published description."""
 

@@ -4,9 +4,9 @@ gates and details that MapReduce and Tez share: skew, garbage collection, time, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -56,8 +56,7 @@ class Jobs:
         return self._sides[side]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Verdicts of one heuristic on all jobs: which are ``given``, severities 0-4, scores, and ``details``: of the jobs
     at some places, as JSON objects."""
 
@@ -79,8 +78,7 @@ def _as_json(columns: Mapping[str, list[str]]) -> list[str]:
     return list(map(shape.__mod__, zip(*columns.values(), strict=True)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SideHeuristic(Heuristic):
+class SideHeuristic(Heuristic, frozen=True, kw_only=True, eq=False):
     """A heuristic over tasks. Most are judged by gates over measures of one ``side``; the others have no ``branches`` and
     judge by a function of their own.
 
@@ -96,7 +94,7 @@ class SideHeuristic(Heuristic):
 
     side: str = ""
     measures: tuple[Measure, ...] = ()
-    settings: Mapping[str, Callable[[Mapping[str, str]], float]] = field(default_factory=dict)
+    settings: Mapping[str, Callable[[Mapping[str, str]], float]] = msgspec.field(default_factory=dict)
     averages: bool = False
     defined: Callable[[Subject], Array] | None = None
     published: tuple[Branch, ...] | None = None

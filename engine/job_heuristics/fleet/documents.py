@@ -7,8 +7,8 @@ import os
 import re
 import stat as modes
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from engine.core.compression import PACKED
@@ -23,8 +23,7 @@ from engine.live.store import Store
 _DEVICE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """One file: its absolute path or URI, its modification time (epoch ms), and its bytes as they are on disk."""
 
     path: str
@@ -98,8 +97,7 @@ MOST_BYTES = 512 << 20  # bytes of all files of a job that are read in the dashb
 _SCHEME = re.compile(r"\A[a-z][a-z0-9+.-]*://[^/]*")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnHistories:
+class OwnHistories(msgspec.Struct, frozen=True):
     """The histories of a job as inputs, or ``why`` there are none. ``missing``: its files that cannot be reached."""
 
     inputs: Inputs | None

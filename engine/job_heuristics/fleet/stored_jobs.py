@@ -7,10 +7,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
 
+import msgspec
 import polars as pl
 
 from engine.core.reading import Problem, fold
@@ -157,11 +158,10 @@ MOST_PROBLEMS = 1000  # most problems that are listed per fleet result
 Check = Callable[[float], None]  # called between files with the fraction done; may raise Cancelled
 
 
-@dataclass(frozen=True)
-class AllJobs:
+class AllJobs(msgspec.Struct, frozen=True, dict=True):
     """The list of all jobs (sorted LISTING rows without ``NOT_LISTED``, with ``RESULT``), and its sums on demand."""
 
-    listing: pl.DataFrame = field(repr=False)
+    listing: pl.DataFrame
 
     @cached_property
     def rollup(self) -> pl.DataFrame:
@@ -174,8 +174,7 @@ class AllJobs:
         return rollup.summary(self.listing)
 
 
-@dataclass(frozen=True)
-class StoredJobs:
+class StoredJobs(msgspec.Struct, frozen=True, dict=True):
     """The jobs of ``results``; the newest result of a job counts.
 
     ``repeated``: whether a job is in several results. ``problems``: of the tables, and those that the runs recorded.
@@ -248,7 +247,7 @@ def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
             pool.shutdown(cancel_futures=True)
     check(0.9)
     findings = tuple(told_apart(list(_findings(stored, problems)), every.listing))
-    return replace(stored, findings=findings, problems=fold(problems))
+    return msgspec.structs.replace(stored, findings=findings, problems=fold(problems))
 
 
 def _frames(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -81,7 +81,7 @@ def with_stored(
         shown.detail.opened if shown is not None and shown.detail is not None else None,
         versions, own.per_job if own is not None else {}, stored, chosen,
     )  # fmt: skip
-    return replace(
+    return dataclasses.replace(
         base,
         summary=every.summary,
         tables=of_job,
@@ -148,7 +148,7 @@ def _stored_job(
     result, why = None, own.why
     if own.inputs is not None:
         try:
-            alone = replace(context, memo=memo, at_ms=None)
+            alone = msgspec.structs.replace(context, memo=memo, at_ms=None)
             result = of_histories(own.inputs, msgspec.structs.replace(parameters, job=job), alone)
         except NoInput as error:
             why = f"its histories cannot be used: {error}"

@@ -48,8 +48,7 @@ BUCKETS = 12  # parts into which Hadoop divides the progress of an attempt
 MOST = 400  # most attempts that are decoded, sampled evenly
 
 
-@dataclass(frozen=True, slots=True)
-class InTask:
+class InTask(msgspec.Struct, frozen=True):
     """One side's tasks by twelfths: mean physical MB and mean CPU per wall time (0-1); ``growing`` tasks whose memory
     rises to the end, ``stalled`` ones that used less than 10 % CPU for a third of their time; of ``seen`` attempts.
     ``words``: the same as a sentence."""
@@ -106,16 +105,14 @@ SLOT_POINTS = 240  # points of the series of containers in use
 LANES = 400  # most lanes of attempts that are drawn
 
 
-@dataclass(frozen=True, slots=True)
-class Bins:
+class Bins(msgspec.Struct, frozen=True):
     """A histogram: ``counts`` between ``edges`` (one more than counts)."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideDetail:
+class SideDetail(msgspec.Struct, frozen=True, eq=False):
     """Distribution of one side: histograms of its tasks' times (ms) and bytes, their 5, 50, 95 and 100 % points, both
     splits of each, inequality of bytes, causes of long tasks, and the series inside the tasks."""
 
@@ -135,8 +132,7 @@ class SideDetail:
     inside: InTask | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chart:
+class Chart(msgspec.Struct, frozen=True, eq=False):
     """Gantt of attempts: arrays per bar, by start: epoch ms, lane, side, outcome code, whether on the critical path."""
 
     start: NDArray[np.int64]
@@ -156,8 +152,7 @@ class Chart:
     waited: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JobFacts:
+class JobFacts(msgspec.Struct, frozen=True, eq=False):
     """Parts of a job that do not depend on parameters and survive a change of them."""
 
     job: Job
@@ -168,8 +163,7 @@ class JobFacts:
     errors: tuple[tuple[str, int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(msgspec.Struct, frozen=True):
     """Forecast of a running job; independent of a scenario."""
 
     outlooks: tuple[decision.Outlook, ...]

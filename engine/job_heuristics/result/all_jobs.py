@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import msgspec
 import polars as pl
 
 from engine.core import units
@@ -57,7 +58,7 @@ def rules_of(parameters: JobParameters) -> Rules[Heuristic]:
     """Return the rules in force under ``parameters``."""
     conf = parameters.heuristic_conf
     chosen = default_rules() if conf is None else configured_rules(conf.name, conf.data)
-    chosen = replace(chosen, block_size=parameters.block_size)
+    chosen = msgspec.structs.replace(chosen, block_size=parameters.block_size)
     return chosen.also(QUEUE_LIMIT) if parameters.queue_limit else chosen
 
 
@@ -73,8 +74,7 @@ def find_job(ids: pl.Series, wanted: str) -> str:
     raise UnknownName(f"{near.len()} jobs end in {wanted!r}" if near.len() else f"no job {wanted!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredJob:
+class StoredJob(msgspec.Struct, frozen=True):
     """The chosen job of a fleet result: its ``rows`` of the per-job tables, and either the ``result`` of its
     histories or ``why`` they are missing."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.tables import Column, Kind, Table
 from engine.job_heuristics.tables import INSIGHTS, SEQ, count, flag, fraction, percent, text, time, whole

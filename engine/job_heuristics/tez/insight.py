@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -28,8 +28,7 @@ START_LATER, COPIES = "tez.shuffle-vertex-manager.min-src-fraction", "tez.runtim
 MOST_STEPS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One attempt on the critical path: its vertex, ms it waited for a container, until it ran, and ran until the next
     step needed it; ``known``: whether the waiting is."""
 
@@ -41,8 +40,7 @@ class Step:
     known: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Vertex:
+class Vertex(msgspec.Struct, frozen=True, eq=False):
     """One vertex. ``wave``: 0 without inputs, else one more than the latest of them; ``inputs``: (name, how data move);
     ``planned``: tasks, ``first_planned``: when it was initialised; ``tasks``: its rows of the model, those that ended;
     ``critical_ms``: its part of the critical path."""
@@ -71,8 +69,7 @@ class Vertex:
         return self.tasks["shuffle_bytes" if self.inputs else "input_bytes"].fill_null(0).to_numpy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InDepth:
+class InDepth(msgspec.Struct, frozen=True, eq=False):
     """A DAG with its vertices by wave, the steps of its critical path (the first one first), names of vertices on a cycle."""
 
     dag: Dag
@@ -110,7 +107,7 @@ def in_depth(app: App, dag: Dag) -> InDepth:
         )  # fmt: skip
     vertices.sort(key=lambda vertex: (vertex.wave, vertex.start_ms or 0, vertex.number))
     found = InDepth(dag, tuple(vertices), path, circle, ())
-    return replace(found, insights=tuple(sorted(_insights(app, found), key=lambda one: -one.level)))
+    return msgspec.structs.replace(found, insights=tuple(sorted(_insights(app, found), key=lambda one: -one.level)))
 
 
 def critical_path(app: App, dag: Dag, names: Mapping[int, str]) -> tuple[Step, ...]:

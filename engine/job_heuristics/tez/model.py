@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -36,8 +36,7 @@ _KEYS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dag:
+class Dag(msgspec.Struct, frozen=True, eq=False):
     """One DAG. ``facts``: DAG_FACTS as far as known; ``edges``: names of vertices, from and to, and how data move."""
 
     dag_id: str
@@ -57,8 +56,7 @@ class Dag:
         return self.facts.get("name") or self.facts.get("caller") or ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class App:
+class App(msgspec.Struct, frozen=True, eq=False):
     """One application. ``facts``: APP_FACTS as far as known; ``conf``: its configuration, empty if unknown; ``known``:
     whether Tez's own entity was found; ``dags``: the newest first. ``vertices``, ``attempts``, ``edges``, ``containers``:
     facts by id; ``tasks``: as well, with ``side`` (by Dr. Elephant), ``own_side``, and the times of the attempt that counts
@@ -70,11 +68,11 @@ class App:
     conf: Mapping[str, str]
     known: bool
     dags: tuple[Dag, ...]
-    vertices: pl.DataFrame = field(repr=False)
-    tasks: pl.DataFrame = field(repr=False)
-    attempts: pl.DataFrame = field(repr=False)
-    edges: pl.DataFrame = field(repr=False)
-    containers: pl.DataFrame = field(repr=False)
+    vertices: pl.DataFrame
+    tasks: pl.DataFrame
+    attempts: pl.DataFrame
+    edges: pl.DataFrame
+    containers: pl.DataFrame
 
     @property
     def state(self) -> str:

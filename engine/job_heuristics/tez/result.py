@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision

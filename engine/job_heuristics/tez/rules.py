@@ -6,9 +6,9 @@ See docs/models/job-heuristics.md, "Tez". Its classes are ``TezFetcher``, ``TezM
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -30,8 +30,7 @@ OWN_KEYS = {"map": "mapreduce.map.memory.mb", "reduce": "mapreduce.reduce.memory
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TezHeuristic(SideHeuristic):
+class TezHeuristic(SideHeuristic, frozen=True, kw_only=True, eq=False):
     """A heuristic of Tez applications. ``advice``: what to do if its verdict is bad."""
 
     application: str = TEZ
@@ -197,8 +196,7 @@ def true_mb(app: App, side: str) -> int:
     return 1024
 
 
-@dataclass(frozen=True, eq=False)
-class Unit:
+class Unit(msgspec.Struct, frozen=True, eq=False):
     """What is judged as one: an application as Dr. Elephant sees it, or (``own``) a DAG or application as it is: official
     counters and containers, and any processor. ``tasks``: those that count; ``start_ms``: when its maps could start."""
 

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -38,8 +37,7 @@ _MANIFEST = "manifest"
 _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """The rows of many files: tables and schemas of its parts, and the parts as an iterator that can be used once."""
 
     schemas: list[tuple[str, pl.Schema]]

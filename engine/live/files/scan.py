@@ -14,7 +14,8 @@ import os
 import re
 import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from engine.core.reading import Problem
 from engine.live.files.opening import below, canonical, inside, relative
@@ -70,17 +71,16 @@ class _Interrupted(Exception):
     """A scan that ends early."""
 
 
-@dataclass(slots=True)
-class Folder:
+class Folder(msgspec.Struct):
     """One directory as last seen: its identity and the files and directories in it by name. ``tables``: whether it has
     folders ``table=NAME``."""
 
     path: str
     root: int
     identity: tuple[int, int]
-    files: dict[str, Stat] = field(default_factory=dict)
-    folders: set[str] = field(default_factory=set)
-    links: set[str] = field(default_factory=set)
+    files: dict[str, Stat] = msgspec.field(default_factory=dict)
+    folders: set[str] = msgspec.field(default_factory=set)
+    links: set[str] = msgspec.field(default_factory=set)
     tables: bool = False
 
 
@@ -92,22 +92,20 @@ def of_writer(folders: Mapping[str, Folder], path: str, name: str) -> bool:
     return above is not None and above.tables
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """What a look found: paths that are new or have another stat, and paths that are gone."""
 
-    changed: dict[str, Stat] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
+    changed: dict[str, Stat] = msgspec.field(default_factory=dict)
+    gone: set[str] = msgspec.field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone)
 
 
-@dataclass(slots=True)
-class LeftOut:
+class LeftOut(msgspec.Struct):
     """What one scan left out: links out of each root (and the first of them), folders too deep, files beyond the limit."""
 
-    links: dict[int, tuple[int, str]] = field(default_factory=dict)
+    links: dict[int, tuple[int, str]] = msgspec.field(default_factory=dict)
     deep: str = ""
     files: int = 0
     full: bool = False

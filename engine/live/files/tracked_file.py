@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from engine.core.compression import Damaged, Packing
 from engine.core.reading import FileKind, Problem, bounded, clean
@@ -17,8 +18,7 @@ from engine.live.status import Ignored, Status
 PER_FILE = 200  # distinct problems listed per file; further ones are counted
 
 
-@dataclass(slots=True, eq=False)
-class ReaderState:
+class ReaderState(msgspec.Struct, eq=False):
     """One file as one reader of one view sees it.
 
     ``id`` names its rows (0: none yet); ``consumed`` bytes were read and led to ``state``; ``mark`` and ``digest``
@@ -58,8 +58,7 @@ class ReaderState:
         return self.info is not None and not unsettled
 
 
-@dataclass(slots=True, eq=False)
-class TrackedFile:
+class TrackedFile(msgspec.Struct, eq=False):
     """One regular file by device and inode, under every path it was found at.
 
     ``path`` is the one it is read by, ``shown`` and ``label`` the same for an operator. ``stat`` (size, mtime, ctime)
@@ -73,7 +72,7 @@ class TrackedFile:
     identity: tuple[int, int]
     path: str = ""
     root: str = ""
-    paths: set[str] = field(default_factory=set)
+    paths: set[str] = msgspec.field(default_factory=set)
     read_path: str = ""
     stat: tuple[int, int, int] | None = None
     seen_stat: tuple[int, int, int] | None = None
@@ -81,7 +80,7 @@ class TrackedFile:
     head_length: int = -1
     head_mark: int = 0
     packing: Packing = ""
-    readers: list[ReaderState] = field(default_factory=list)
+    readers: list[ReaderState] = msgspec.field(default_factory=list)
     problems: tuple[Problem, ...] = ()
     head_problems: tuple[Problem, ...] = ()
     damage: Damaged | None = None

@@ -8,9 +8,10 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+import msgspec
 
 from engine.core.compression import PACKED, TooBig, group_of, stem
 from engine.core.reading import HEAD, FileKind, Problem, clean
@@ -111,8 +112,7 @@ _VERIFY_WHOLE = 16 << 20
 """Bytes up to which a file is compared whole rather than by fingerprints of its beginning and end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True):
     """A file at one look: size, mtime and ctime; monotonic time; whether nothing will follow, it has settled, it is the
     same as at the last look, begins with the same bytes; how much of what was read must be proven unchanged."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from engine.core.reading import FileKind
 from engine.live.files.tracked_file import ReaderState, TrackedFile
@@ -22,8 +23,7 @@ _OF_READER = (
 Kinds = Mapping[tuple[str, str], FileKind]  # readers by view and id
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(msgspec.Struct, frozen=True):
     """A file and its readers: per reader its view, kind, id of rows, whether they have changed, info, and the rest."""
 
     file: tuple[Any, ...]
@@ -87,7 +87,9 @@ def adopt(
             reader.version = registry.versions[view] + 1
             ids.setdefault(view, {})[number] = reader.id
         _set(reader, _OF_READER, values)
-        registry.inform(reader, None if info is None else replace(info, id=reader.id, version=reader.version))
+        registry.inform(
+            reader, None if info is None else msgspec.structs.replace(info, id=reader.id, version=reader.version)
+        )
         registry.note_problems(reader)
     for reader in known.values():
         registry.release(reader)

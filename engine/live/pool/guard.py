@@ -12,8 +12,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, wait
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.core.processes import Processes
 from engine.core.reading import Problem
@@ -34,8 +35,7 @@ LARGE = 64 << 20  # bytes read after which it is ended at once: it would hold th
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)  # exit codes of a process that a signal from outside has ended
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The outcome for a file: what was read, or its problem, or neither if no process can be started.
 
     ``path`` and ``stat``: as they were when it was asked for; ``took``: seconds.

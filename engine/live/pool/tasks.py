@@ -10,8 +10,9 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.core.memory import available, limit
 from engine.live.files.scan import Stat
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from engine.live.pool.file_state import FileState
 
 
-@dataclass(frozen=True, slots=True)
-class FileTask:
+class FileTask(msgspec.Struct, frozen=True):
     """One file to read: its path, the root it was found under, its identity, and what is known of it already."""
 
     path: str
@@ -31,8 +31,7 @@ class FileTask:
     known: FileState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """Some files, to be read for the views in ``modules`` (each holds one as ``VIEW``).
 
     ``roots``: what the session watches; ``final``: nothing will follow (``Session.scan``); rows are written to ``folder``.

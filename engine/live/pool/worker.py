@@ -9,10 +9,10 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import msgspec
 import polars as pl
 
 from engine.core.view import View
@@ -24,8 +24,7 @@ from engine.live.pool.tasks import FileTask, Task
 from engine.live.store import RowFiles, Store
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
+class Frames(msgspec.Struct, frozen=True):
     """Frames of tables in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB.
 
     ``places``: name of the table, begin and end of each; a table of very many rows has several.
@@ -54,8 +53,7 @@ class Frames:
         return OpenFrames(file, self.places)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFrames:
+class OpenFrames(msgspec.Struct, frozen=True):
     """The frames of ``Frames``, of which one at a time is in memory."""
 
     file: IO[bytes]
@@ -77,8 +75,7 @@ class OpenFrames:
             yield name, io.BytesIO(self.file.read(end - begin))
 
 
-@dataclass(frozen=True, slots=True)
-class FilesRead:
+class FilesRead(msgspec.Struct, frozen=True):
     """Files that were visited, by path, and their rows by view and table, firm and provisional ones."""
 
     files: dict[str, FileState]

@@ -5,8 +5,7 @@ See docs/models/query-profile.md, "Remedies" and "Intervals".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
+import msgspec
 import numpy as np
 
 from engine.query_profile.estimators import design, estimate, remedies
@@ -22,8 +21,7 @@ that matter in generated scenarios with known truth; the benchmark uses other se
 FEWEST_DRAWS = 20  # draws below which no intervals are given
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(msgspec.Struct, frozen=True):
     """CPU by class (J,): ``total`` with the ends ``cpu_low_us`` and ``cpu_high_us`` of its interval (NaN without one).
 
     ``draws`` (B, J): totals as uncertain as they are (B = 0 without them), below 0 where others are above what they used.
@@ -40,7 +38,7 @@ class Attribution:
     background: float
     parts: tuple[Costs, ...]
     elbow: Elbow | None = None
-    draws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    draws: np.ndarray = msgspec.field(default_factory=lambda: np.zeros((0, 0)))
     change_point: ChangePoint = NO_CHANGE
     lag: Lag = NO_LAG
 
@@ -75,11 +73,11 @@ def attribute(
     length = design.lengths(seconds)
     for part, (begin, end) in enumerate(spans):
         here = slice(begin, end)
-        part_options = replace(options, seed=options.seed + part)
+        part_options = msgspec.structs.replace(options, seed=options.seed + part)
         part_x, part_calls = np.maximum(x[here], 0), calls[here] if calls is not None else None
         if bent is not None and bent.found:
             costs, part_x, curve = remedies.without_waiting(x[here], y[here], seconds[here], part_options)
-            bent = replace(bent, curve=curve)
+            bent = msgspec.structs.replace(bent, curve=curve)
         else:
             costs = estimate.fit(x[here], part_calls, y[here], seconds[here], part_options)
         parts.append(costs)

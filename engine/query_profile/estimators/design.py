@@ -6,8 +6,8 @@ Outliers are down-weighted by their residuals, and correlated errors are whitene
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 TIME, CALLS, BACKGROUND = 0, 1, 2  # roles of the columns of a design matrix
@@ -15,8 +15,7 @@ TIME, CALLS, BACKGROUND = 0, 1, 2  # roles of the columns of a design matrix
 TIED = 1e-5  # part of the columns, relative to the largest, that tells nothing: it is their rounding
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(msgspec.Struct, frozen=True):
     """A design matrix: ``columns`` (T, P), the class ``owner`` (P,) of each (-1: background) and its ``role`` (P,);
     ``classes``: number of classes, including those without a column."""
 
@@ -54,8 +53,7 @@ class Design:
         return Costs(time, call, float(cost[self.role == BACKGROUND].sum()))
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Costs of all classes by one method.
 
     ``time`` (J,): CPU microseconds per microsecond of elapsed time; ``call`` (J,): CPU microseconds per call;
@@ -67,7 +65,7 @@ class Costs:
     time: np.ndarray
     call: np.ndarray
     background: float
-    draws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    draws: np.ndarray = msgspec.field(default_factory=lambda: np.zeros((0, 0)))
     predictive: np.ndarray | None = None
     predictive_background: float = 0.0
 
@@ -112,8 +110,7 @@ def column_scale(columns: np.ndarray) -> np.ndarray:
     return np.where(scale == 0, 1.0, scale)
 
 
-@dataclass(frozen=True)
-class FitOptions:
+class FitOptions(msgspec.Struct, frozen=True):
     """Options of the default estimate.
 
     ``rounds`` of reweighting; ``draws``: bootstrap fits, or draws of the posterior; ``seed`` of the only random generator;

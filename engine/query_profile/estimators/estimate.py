@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from engine.query_profile.estimators import posterior
@@ -75,7 +75,7 @@ def fit_times(
     """
     design = build_design(x, None, seconds)
     if not background:
-        design = replace(design, columns=np.where(design.role == BACKGROUND, 0.0, design.columns))
+        design = msgspec.structs.replace(design, columns=np.where(design.role == BACKGROUND, 0.0, design.columns))
     own = design.role == TIME
     size = int(own.sum())
     if not size or not len(y):
@@ -122,7 +122,7 @@ def fit_times(
     predictive_by_class = np.zeros(design.classes)
     predictive_by_class[design.owner[own]] = predictive[:size] / top
     rescale = np.r_[np.full(size, 1 / top), unit]
-    costs = replace(
+    costs = msgspec.structs.replace(
         design.costs(cost * rescale), predictive=predictive_by_class, predictive_background=predictive[size] * unit
     )
     if not options.sample:
@@ -135,12 +135,11 @@ def fit_times(
     else:
         share = float(np.interp(tau / b0, *NORMAL)) if b0 > 0 else 0.0
         mixed = design.costs(((1 - share) * draws.mean(axis=0) + share * cost) * rescale)
-        costs = replace(costs, time=mixed.time, background=mixed.background)
-    return replace(costs, draws=design.totals(draws * rescale))
+        costs = msgspec.structs.replace(costs, time=mixed.time, background=mixed.background)
+    return msgspec.structs.replace(costs, draws=design.totals(draws * rescale))
 
 
-@dataclass(frozen=True)
-class _Weighted:
+class _Weighted(msgspec.Struct, frozen=True):
     """Weighted columns ``a`` (T, P) and targets ``t`` (T,), robust weights ``row`` (T,), and the correlation ``rho`` of the
     errors of neighbouring intervals."""
 
@@ -205,7 +204,7 @@ def _posterior(
     start = posterior.Start(fits, common, spread, max(math.sqrt(spread2), 0.003))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            a, t = replace(data, row=row, rho=rho).whitened()
+            a, t = msgspec.structs.replace(data, row=row, rho=rho).whitened()
             draws = posterior.sample(
                 a, t, start, draws=max(options.draws, FEWEST_FITS), seed=options.seed, scatter=scatter
             )
@@ -216,8 +215,7 @@ def _posterior(
     return draws if np.isfinite(draws).all() else None
 
 
-@dataclass(frozen=True)
-class _Strengths:
+class _Strengths(msgspec.Struct, frozen=True):
     """A grid of shrinkage strengths ``lam`` = sigma^2/tau^2 with prior mean, sigma^2 and probability of each."""
 
     lam: np.ndarray
@@ -354,4 +352,4 @@ def fit_times_and_calls(
         used = fits[:, group] @ sums[group]
         fits[:, group] = 0.0
         fits[np.arange(len(fits)), takers] = used / sums[takers]
-    return replace(costs, draws=design.totals(fits))
+    return msgspec.structs.replace(costs, draws=design.totals(fits))

@@ -12,8 +12,8 @@ all chains is one matrix product whatever the number of intervals.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 MODE_DEGREES = 8.0  # degrees of freedom of the t prior of log costs in the search for the mode
@@ -49,8 +49,7 @@ _TAU_PRECISION, _NOISE_PRECISION = np.exp(-2 * _LOG_TAU), np.exp(-2 * _LOG_NOISE
 _LOG_PEAK = np.array([math.lgamma((n + 1) / 2) - math.lgamma(n / 2) - 0.5 * math.log(n * math.pi) for n in DEGREES])
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """Where the chains start: ``costs`` (S, P) of rough fits (bootstrap), zeros allowed; ``common``: the common cost;
     ``spread``: tau on the log scale; ``noise``: relative error."""
 

@@ -12,9 +12,9 @@ the statements of interval t; the fit is best at the true s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from engine.query_profile.estimators import design, estimate
@@ -45,8 +45,7 @@ RESAMPLED_CURVES, RESAMPLED_ROUNDS = 4, 3
 """Curves of resampled intervals among those of the draws, and rounds of both fits for each."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """CPU (us) over work z (us at the lowest load) on log scales: straight pieces between ``knots`` (K,) of log z with
     ``slopes`` (K - 1,) in [0, 1], and ``level``, log CPU at the first knot."""
 
@@ -74,8 +73,7 @@ class Curve:
         return float(np.exp(((1 - self.slopes) * np.diff(self.knots)).sum()))
 
 
-@dataclass(frozen=True)
-class Elbow:
+class Elbow(msgspec.Struct, frozen=True):
     """``bend``: quadratic term of S/mean S over standardised y; ``t``: its t value with errors that allow for drift;
     ``curve``: of the last fit, None where none was made."""
 
@@ -117,7 +115,7 @@ def find_elbow(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, options: FitOp
         return Elbow(size, t, True)
     if not (size > BEND and t > T) and not _falls(s, y):
         return Elbow(size, t, False)
-    quick = replace(options, rounds=3, sample=False)
+    quick = msgspec.structs.replace(options, rounds=3, sample=False)
     explained = estimate.fit_times(x, y, seconds, quick).explained(x, None, design.lengths(seconds))
     _, _, curve, work = _fitted(x, y, seconds, quick, ROUNDS)
 
@@ -150,11 +148,11 @@ def without_waiting(
     random = np.random.default_rng(options.seed)
     length = significance.block_length(len(y))
     begins = np.arange(0, len(y), length)
-    draws, fewer = [costs.draws], replace(options, draws=options.draws // RESAMPLED_CURVES)
+    draws, fewer = [costs.draws], msgspec.structs.replace(options, draws=options.draws // RESAMPLED_CURVES)
     for _ in range(RESAMPLED_CURVES):
         rows = (random.choice(begins, len(begins))[:, None] + np.arange(length)).ravel()
         draws.append(_fitted(x, y, seconds, fewer, RESAMPLED_ROUNDS, work, rows[rows < len(y)])[0].draws)
-    return replace(costs, draws=np.concatenate(draws)), free_x, curve
+    return msgspec.structs.replace(costs, draws=np.concatenate(draws)), free_x, curve
 
 
 def _fitted(
@@ -172,7 +170,7 @@ def _fitted(
     """
     x = np.maximum(x, 0.0)
     scale = design.weights(y)
-    quick = replace(options, rounds=3, draws=1, sample=False)
+    quick = msgspec.structs.replace(options, rounds=3, draws=1, sample=False)
     if work is None:
         # CPU per time, if it only depends on the load, falls with it
         free = _falling(y, x.sum(axis=1))
@@ -260,8 +258,7 @@ since the way samples are taken does not change."""
 PIECES, STEPS = 24, 12  # candidates of the coarse search over all intervals, and of the fine search around the best one
 
 
-@dataclass(frozen=True)
-class ChangePoint:
+class ChangePoint(msgspec.Struct, frozen=True):
     """``row``: first interval with the new costs, or -1; ``gain``: share by which two fits lower the absolute error."""
 
     row: int
@@ -330,8 +327,7 @@ LAG_SHARE = 0.05  # least share of the squared error that a lag must remove to c
 LAG_FEWEST = 60  # fewest intervals for a search
 
 
-@dataclass(frozen=True)
-class Lag:
+class Lag(msgspec.Struct, frozen=True):
     """``share`` of an interval by which y lags the times (below 0: times lag y), 0 if none was found; ``gain``: share of
     the squared error that it removes."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from engine.core.incremental import Memo
@@ -26,8 +27,7 @@ from engine.query_profile.workloads.workload import Workload
 Grade = Literal["good", "fair", "poor", "none"]
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """Measures of trust.
 
     ``correlation`` of summed time and y; ``blocked_mape``: mean relative error on blocks of intervals that were left out of
@@ -231,8 +231,8 @@ class Fits:
         most = np.where(np.isnan(self.most), np.inf, self.most)
         share = np.where(found.total > most, most / np.maximum(found.total, 1e-300), 1.0)
         bounded = ("total", "cpu_low_us", "cpu_high_us", *["draws"] * (len(found.draws) > 0))
-        found = replace(found, **{name: np.minimum(getattr(found, name), most) for name in bounded})
-        return replace(found, time=found.time * share, call=found.call * share)
+        found = msgspec.structs.replace(found, **{name: np.minimum(getattr(found, name), most) for name in bounded})
+        return msgspec.structs.replace(found, time=found.time * share, call=found.call * share)
 
     @cached_property
     def most(self) -> np.ndarray:
@@ -350,7 +350,7 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
     cpu_low_us = np.where(small, 0.0, cpu_low_us)
     cpu_high_us = np.where(small, lumped.cpu_high_us[last], cpu_high_us)
     total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]
-    return replace(
+    return msgspec.structs.replace(
         lumped,
         total=total,
         cpu_low_us=cpu_low_us,

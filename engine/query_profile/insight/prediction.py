@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -28,8 +28,7 @@ Exact = Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]]
 """Computes the lines, actuals, predictions and final line of VividCortex' program."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Intervals to predict: ``x`` (rows, J) times of the workload's classes, ``calls`` likewise or None, ``y`` (rows,)
     measured use (NaN: unknown), ``seconds`` (rows,). ``own``: these are the training rows; ``measured``: there is a column
     of y."""
@@ -47,8 +46,7 @@ class Rows:
         return self.y if self.measured else np.zeros(len(self.y))
 
 
-@dataclass(frozen=True)
-class Predictions:
+class Predictions(msgspec.Struct, frozen=True):
     """The ``predictions`` table and its score."""
 
     frame: pl.DataFrame

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -30,8 +30,7 @@ MOST_TIED = 300  # most classes whose times are looked at for sums of others: mo
 FULL = 0.95  # utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """CPU that the server itself counted by class, over the intervals shown: ``by_class`` (T, J) and ``total`` (J,) in us, with
     the ends ``low`` and ``high`` (J,) between which the truth lies; ``covered``: share of all time with counted CPU;
     ``of_measured``: its sum as a share of the host's or process' CPU; ``error``: share of it that the model attributes to
@@ -47,8 +46,7 @@ class Counted:
     complete: bool
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, dict=True):
     """A workload of T intervals by J classes with its resource attributed by ``method``.
 
     ``shown`` (T,): intervals that are summed; ``x_total`` (J,): their elapsed time; ``measured``: their use of the
@@ -258,8 +256,10 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
     if not profile.full or profile.counts:
         return profile
     said = "of a full host neither time nor CPU tells what a class needs"
-    trust = replace(trust, score=0.0, grade="poor", reasons=(said, *trust.reasons))
-    return replace(profile, trust=trust, by_class=by_class if profile.attributable else np.zeros(work.x.shape))
+    trust = msgspec.structs.replace(trust, score=0.0, grade="poor", reasons=(said, *trust.reasons))
+    return msgspec.structs.replace(
+        profile, trust=trust, by_class=by_class if profile.attributable else np.zeros(work.x.shape)
+    )
 
 
 def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measured: float) -> Counted | None:
@@ -290,9 +290,9 @@ def _judged(trust: Trust, counted: Counted, work: Workload) -> Trust:
         off = (
             off if counted.of_measured >= LEAST else ""
         )  # of a host's CPU that is mostly others' the model cannot know
-        return replace(trust, score=1.0, grade="good", reasons=tuple(filter(None, (said, other, off))))
+        return msgspec.structs.replace(trust, score=1.0, grade="good", reasons=tuple(filter(None, (said, other, off))))
     said = f"the server counted the CPU of classes with {counted.covered * 100:.0f}% of the time"
-    return replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))
+    return msgspec.structs.replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))
 
 
 def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
@@ -303,8 +303,7 @@ def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
     return np.asarray(total if (total < HUGE).all() else plausible(x).sum(axis=0))
 
 
-@dataclass(frozen=True)
-class Saving:
+class Saving(msgspec.Struct, frozen=True):
     """What a faster class saves, by the columns of the ``what_if`` table: CPU microseconds with their interval, utilisation
     (0-1) before and after (NaN without cores or times), and the time in queue and service of the other classes relative
     to now (an M/M/c-like approximation)."""

@@ -9,8 +9,9 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from engine.core.reading import HEAD, Document, Log, Problem, Reading, Source, clean, decode
 from engine.core.tables import Table
@@ -109,14 +110,13 @@ MOST_LINES = 2000  # lines of one statement that are read
 ZONE_MS = 900_000  # unit of time zones: a quarter of an hour
 
 
-@dataclass
-class _Event:
+class _Event(msgspec.Struct):
     """One statement whose lines are being collected; ``line``: number of its first."""
 
     line: int
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
     stamp_ms: int | None = None
-    sql: list[str] = field(default_factory=list)
+    sql: list[str] = msgspec.field(default_factory=list)
     command: str = ""
 
 

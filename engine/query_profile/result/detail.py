@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -256,8 +256,7 @@ def _sparks(table: np.ndarray, points: int) -> np.ndarray:
     return np.add.reduceat(table, np.linspace(0, rows, min(points, rows) + 1).astype(int)[:-1], axis=0).T
 
 
-@dataclass(frozen=True)
-class Drill:
+class Drill(msgspec.Struct, frozen=True):
     """One class in full. Series are over the intervals of the window: ``at`` their ends (epoch ms, or numbers from 1),
     ``time_ms`` and ``cpu_ms`` of the class (CPU by the chosen method). ``scatter_x``, ``scatter_z``: WLR's points (ms),
     ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, kind of what the ranking does not show;
@@ -278,8 +277,7 @@ class Drill:
     peak_s: float
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """Actual against predicted in seconds, used intervals only, and residuals in percent of actual."""
 
     at: list[float]
@@ -291,8 +289,7 @@ class Fit:
     counts: list[float]
 
 
-@dataclass(frozen=True, eq=False)
-class Detail:
+class Detail(msgspec.Struct, frozen=True, eq=False):
     """The profile behind a result.
 
     ``exact``: results of VividCortex' program for the same rows, computed on demand; ``listing``: classes as the screen lists

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import asdict
 
 from engine.formats.sql_text import fingerprint
 from engine.query_profile import tables

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 BLOCK, CELLS = 64, 1 << 15
@@ -50,8 +50,7 @@ def plausible(values: np.ndarray) -> np.ndarray:
     return np.where((values >= TINY) & (values < HUGE), values, 0.0)
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(msgspec.Struct, frozen=True):
     """One fitted line per class; all arrays of shape (classes,). ``intercept_stderr`` is by the program's
     formula, ``intercept_stderr_correct`` by the right one; ``no_spread`` marks classes whose times are all equal;
     ``sx`` is the sum of their times."""
@@ -113,8 +112,7 @@ class Lines:
         return predicted
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """The program's six plain sums per class, shape (classes,) each. ``rows``: number of intervals in them."""
 
     n: np.ndarray
@@ -178,8 +176,7 @@ class Sums:
         return Lines(n, slope, intercept, r2, slope_se, wrong, right, np.zeros(len(n), bool), sx)
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(msgspec.Struct, frozen=True):
     """The safe form: count, means and centred products per class, and the extremes of x. Mergeable (Chan and others 1983).
 
     ``low`` is 0 for a class that clearly has spread: its smallest x does not matter then.
@@ -250,8 +247,7 @@ class Moments:
         return Lines(n, slope, intercept, r2, slope_se, right, right, flat, n * self.mean_x)
 
 
-@dataclass(frozen=True)
-class Quality:
+class Quality(msgspec.Struct, frozen=True):
     """The program's final line: the regression of predicted on actual; ``mape`` is a fraction."""
 
     rows: int

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -52,8 +52,7 @@ class Statistics(NamedTuple):
     reset_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """Work between two snapshots: ``values`` (rows, metrics) of ``classes`` (rows,); ``reasons`` why it is doubtful;
     ``torn``: the later snapshot does not continue the earlier one (many counters fell, or the classes are others)."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -54,8 +54,7 @@ UNSTEADY = ("iowait_us", "idle_us")  # counters that Linux may set back a little
 MOST_RETURNS = 2  # number of falls with immediate return from which on a series mixes several hosts' counters
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
 
     ``folder`` of its files, ``stem``: what their names share; ``machine``: another name of the host; ``fell`` (N,): the counter
@@ -72,9 +71,9 @@ class Series:
     guessed: bool
     machine: str = ""
     name: str = ""
-    at_ms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    used: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    fell: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    at_ms: np.ndarray = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    used: np.ndarray = msgspec.field(default_factory=lambda: np.zeros(0))
+    fell: np.ndarray = msgspec.field(default_factory=lambda: np.zeros(0, bool))
     mixed: bool = False
 
     @property
@@ -163,17 +162,17 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
             at = np.r_[at[0] - round(width[0] * 1000), at]
             used = np.r_[0.0, np.cumsum(amount)]
             fell = np.r_[False, (np.diff(at) / 1000 > width * GAP + 0.001)]
-        named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
+        named[str(name)] = msgspec.structs.replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
     user, system = named.get("user_us"), named.get("system_us")
     if user and system and np.array_equal(user.at_ms, system.at_ms):
-        named[CPU] = replace(
+        named[CPU] = msgspec.structs.replace(
             user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
             mixed=user.mixed or system.mixed,
         )  # fmt: skip
     elif (
         user and not system and CPU not in named and one.source != CGROUP
     ):  # a group's files tell both, or one is missing
-        named[CPU] = replace(user, name=CPU)
+        named[CPU] = msgspec.structs.replace(user, name=CPU)
     return list(named.values())
 
 
@@ -260,7 +259,7 @@ def with_resource(
         problems.append(Problem.at(work.label, "several-hosts", reason))
     y_name = target or CPU
     near = belonging(series, origin, origins)
-    work = replace(work, resources=tuple(sorted({s.name for s in near})))
+    work = msgspec.structs.replace(work, resources=tuple(sorted({s.name for s in near})))
     named = [s for s in near if s.name == y_name]
     aligned = [(s, *use_between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
     most = max((int(np.isfinite(y).sum()) for _, y, _ in aligned), default=0)
@@ -298,7 +297,7 @@ def with_resource(
         )
         problems.append(Problem.at(work.label, "other-server", reason))
         return work.with_y(own.sum(axis=1), y_name, OWN)
-    return replace(
+    return msgspec.structs.replace(
         work.with_y(y, y_name, where), reasons=joined, cores=cores, notes=notes, shared=chosen.source in OF_A_HOST
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePath
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -44,8 +44,7 @@ from engine.query_profile.workloads.workload import (
 SAME_CLASSES = 0.25  # share of common classes from which on two files belong to one server
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """One file: ``values`` (rows, columns) of the columns ``names``."""
 
     names: list[str]
@@ -56,8 +55,7 @@ class Matrix:
         return self.values[:, self.names.index(name)]
 
 
-@dataclass(frozen=True)
-class File:
+class File(msgspec.Struct, frozen=True):
     """A matrix, the label of its file, and the matching counts of calls (from another file), if any."""
 
     label: str
@@ -135,7 +133,7 @@ def _with_calls(files: list[File], target: str) -> list[File]:
         )  # fmt: skip
         if of is None:
             return files
-        paired[of] = replace(paired[of], calls=count.matrix)
+        paired[of] = msgspec.structs.replace(paired[of], calls=count.matrix)
     return paired
 
 
@@ -196,8 +194,7 @@ SNAPSHOT_KINDS = frozenset(kind.id for kind in KINDS if SNAPSHOTS in kind.tables
 SAME_MOMENT_MS = 2000  # distance within which a row of pg_stat_statements_info belongs to a snapshot
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     """All workloads found, best first, and problems of the input as a whole."""
 
     workloads: tuple[Workload, ...]
@@ -251,7 +248,11 @@ def _newest(work: Workload, most: int) -> Workload:
     """Return the newest ``most`` intervals of ``work``, with a note if there are others."""
     count = len(work.y)
     note = deltas.left_out(count - most, count, "max-intervals")
-    return work if count <= most else replace(work.rows(np.arange(count - most, count)), notes=(*work.notes, note))
+    return (
+        work
+        if count <= most
+        else msgspec.structs.replace(work.rows(np.arange(count - most, count)), notes=(*work.notes, note))
+    )
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
@@ -267,7 +268,7 @@ def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workl
                 length += 1
             twins = [k for k in same if workloads[k][1].folder == origin.folder]
             number = f" ({twins.index(i) + 1})" if len(twins) > 1 else ""
-            work = replace(work, label=f"{work.label} in {'/'.join(parts[-length:])}{number}")
+            work = msgspec.structs.replace(work, label=f"{work.label} in {'/'.join(parts[-length:])}{number}")
         out.append((work, origin))
     return out
 
@@ -337,7 +338,9 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
             notes.append(
                 deltas.left_out(gone, lengths[server], "max-intervals" if len(between) == most else "memory-mb")
             )
-        workloads.append((replace(work, notes=(*notes,)), Origin(place, series.removeprefix(STEM), system)))
+        workloads.append(
+            (msgspec.structs.replace(work, notes=(*notes,)), Origin(place, series.removeprefix(STEM), system))
+        )
     return workloads
 
 
@@ -426,8 +429,7 @@ def _nearest(by_folder: dict[str, list[tuple[int, Statistics]]], place: str) -> 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Log:
+class _Log(msgspec.Struct, frozen=True):
     """Entries of one kind of log in one folder."""
 
     rows: pl.DataFrame

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import PurePath
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -26,8 +26,7 @@ from engine.query_profile.tables import METRICS
 from engine.query_profile.wlr.regression import HUGE
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where one server's files come from: their folder, and what their names share (or the host's name, if the files give it).
     ``system``: the kind of server, if it matters."""
 
@@ -72,8 +71,7 @@ def of_files(frame: pl.DataFrame, files: Mapping[int, FileInfo], attribute: Call
     return frame[FILE].replace_strict(names, return_dtype=pl.String).rename("name")
 
 
-@dataclass(frozen=True)
-class ClassInfo:
+class ClassInfo(msgspec.Struct, frozen=True):
     """Identity and text of one query class. ``nested``: ran inside a function, not at top level."""
 
     name: str
@@ -89,8 +87,7 @@ class ClassInfo:
         return verb(self.query) if self.query else ""
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """The work of one server: T intervals by J classes.
 
     ``label``: name on screen; ``kind``: format. ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource
@@ -144,7 +141,7 @@ class Workload:
     def rows(self, pick: np.ndarray) -> Workload:
         """Return only the intervals that ``pick`` (indices or mask) selects."""
         index = np.flatnonzero(pick) if pick.dtype == bool else pick
-        return replace(
+        return msgspec.structs.replace(
             self,
             metrics={name: values[index] for name, values in self.metrics.items()},
             y=self.y[index],
@@ -155,7 +152,7 @@ class Workload:
 
     def with_y(self, y: np.ndarray, name: str, source: str) -> Workload:
         """Return the same work with another resource."""
-        return replace(self, y=y, y_name=name, y_source=source)
+        return msgspec.structs.replace(self, y=y, y_name=name, y_source=source)
 
 
 def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]:
@@ -195,14 +192,14 @@ def named(work: Workload, names: Names) -> Workload:
     if not names:
         return work
     infos = tuple(
-        replace(
+        msgspec.structs.replace(
             info,
             user=names.get(("user", info.user), info.user),
             database=names.get(("database", info.database), info.database),
         )
         for info in work.classes
     )
-    return work if infos == work.classes else replace(work, classes=infos)
+    return work if infos == work.classes else msgspec.structs.replace(work, classes=infos)
 
 
 _ROWS = re.compile(r"\s*+(\d*)\s*+(?:\.\.|:|-)\s*+(\d*)\s*")
@@ -247,8 +244,7 @@ def window(work: Workload, text: str) -> np.ndarray:
 NAMES = tuple(name for name, _ in METRICS)  # columns of ``Snapshot.values`` and ``Interval.values``
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Cumulative counters of one server at one moment, one row per class.
 
     ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
@@ -277,7 +273,7 @@ class Snapshot:
 
     def reduced(self) -> Snapshot:
         """Return the snapshot with its identity and time, but the counters of one class only."""
-        return replace(
+        return msgspec.structs.replace(
             self, classes=self.classes[:1].copy(), values=self.values[:1].copy(), counters=self.counters[:1].copy(),
             since_ms=self.since_ms[:1].copy(), texts=self.texts.clear(), is_reduced=True,
         )  # fmt: skip
@@ -325,7 +321,9 @@ def _added_up(one: Snapshot) -> Snapshot:
     np.add.at(sums[1], place, one.counters)
     since = np.full(len(classes), np.iinfo(np.int64).max)
     np.minimum.at(since, place, one.since_ms)
-    return replace(one, classes=classes, values=sums[0], counters=sums[1], since_ms=since, texts=one.texts[first])
+    return msgspec.structs.replace(
+        one, classes=classes, values=sums[0], counters=sums[1], since_ms=since, texts=one.texts[first]
+    )
 
 
 LONGEST = {POSTGRES: 100, MYSQL: 250}  # most classes that an exporter lists, by system
@@ -347,7 +345,7 @@ def in_time(run: Sequence[Snapshot]) -> list[Snapshot]:
             ordered.append(snapshot)
     if not _is_cut(ordered):
         return ordered
-    listed = (replace(snapshot, listed=True) for snapshot in ordered)
+    listed = (msgspec.structs.replace(snapshot, listed=True) for snapshot in ordered)
     return [*accumulate(listed, lambda before, one: _with_rows(one, before))]
 
 
@@ -355,7 +353,7 @@ def _timed(one: Snapshot) -> Snapshot:
     known = np.isfinite(one.values[:, NAMES.index("time_us")])
     if known.all():
         return one
-    return replace(
+    return msgspec.structs.replace(
         one, classes=one.classes[known], values=one.values[known], counters=one.counters[known],
         since_ms=one.since_ms[known], texts=one.texts.filter(pl.Series(known)),
     )  # fmt: skip
@@ -383,7 +381,7 @@ def _joined(one: Snapshot, two: Snapshot) -> Snapshot:
         return np.where(np.isnan(mine) & (rows >= 0)[:, None], theirs[rows], mine) if len(theirs) else mine
 
     values, counters = filled(one.values, two.values), filled(one.counters, two.counters)
-    return _with_rows(replace(one, values=values, counters=counters), two)
+    return _with_rows(msgspec.structs.replace(one, values=values, counters=counters), two)
 
 
 def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
@@ -391,7 +389,7 @@ def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
     missing = ~np.isin(other.classes, one.classes)
     if not missing.any():
         return one
-    return replace(
+    return msgspec.structs.replace(
         one,
         classes=np.concatenate([one.classes, other.classes[missing]]),
         values=np.concatenate([one.values, other.values[missing]]),
@@ -443,4 +441,4 @@ def _with_counted_cpu(one: Snapshot, counted: Snapshot) -> Snapshot:
                 found[row] = by_id.get(ids[row], np.nan)
     values = one.values.copy()
     values[:, _CPU] = np.where(np.isnan(found), values[:, _CPU], found)
-    return replace(one, values=values)
+    return msgspec.structs.replace(one, values=values)

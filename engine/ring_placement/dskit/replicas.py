@@ -7,9 +7,9 @@ See ``docs/models/dskit-rings.md``, "Replicas of a key" and "Partition rings".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, Operation, Owners, TokenRing, draws, seed_of
@@ -19,8 +19,7 @@ _FEW_ZONES = 16  # most zones for which the next token of each is looked up
 _CELLS = 4_000_000  # cells of the largest array made for walks
 
 
-@dataclass(frozen=True, eq=False)
-class ReplicaSets:
+class ReplicaSets(msgspec.Struct, frozen=True, eq=False):
     """Sets of many keys or intervals: ``members`` (int32, shape (sets, width), in walk order, -1 where a set ends)."""
 
     members: np.ndarray
@@ -189,21 +188,19 @@ STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
 """Names of the states of a partition by number; a Deleted one is a tombstone."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Partition:
+class Partition(msgspec.Struct, frozen=True, eq=False):
     """One partition. ``tokens`` (int64, sorted), ``changed_s``: last change of its state, epoch seconds; ``owners``: IDs of
     the instances that read it."""
 
     id: int
     state: int = ACTIVE
-    tokens: np.ndarray = field(default_factory=lambda: NO_TOKENS)
+    tokens: np.ndarray = msgspec.field(default_factory=lambda: NO_TOKENS)
     changed_s: int = 0
     locked: bool = False
     owners: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionRing:
+class PartitionRing(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Partitions in order of their IDs, their sorted tokens (int64), and the index of the partition of each token."""
 
     partitions: tuple[Partition, ...]

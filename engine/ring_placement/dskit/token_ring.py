@@ -7,10 +7,10 @@ Source: ``grafana/dskit/ring`` (``ring.go``, ``model.go``, ``replication_strateg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import md5
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.pyroscope.prng import GoRand, cooked, seed_words
@@ -20,8 +20,7 @@ SPACE = 1 << 32  # number of keys: the key space is the 32-bit numbers
 NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Instance:
+class Instance(msgspec.Struct, frozen=True, eq=False):
     """One member. ``state``: ACTIVE, LEAVING, PENDING or JOINING; ``tokens``: 32-bit values, sorted (int64); ``beating``:
     whether its heartbeat is recent enough; ``registered_s`` and ``read_only_s`` (last change of the flag): epoch seconds,
     0 where unknown."""
@@ -29,15 +28,14 @@ class Instance:
     id: str
     zone: str = ""
     state: str = "ACTIVE"
-    tokens: np.ndarray = field(default_factory=lambda: NO_TOKENS)
+    tokens: np.ndarray = msgspec.field(default_factory=lambda: NO_TOKENS)
     beating: bool = True
     registered_s: int = 0
     read_only: bool = False
     read_only_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """A kind of request: the states that are ``healthy`` for it, and those that extend a replica set by one."""
 
     healthy: frozenset[str]
@@ -56,8 +54,7 @@ OPERATIONS = {
 of Mimir's queries, ``read`` that of Loki's, ``active`` that of Pyroscope's."""
 
 
-@dataclass(frozen=True, eq=False)
-class TokenRing:
+class TokenRing(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A ring: ``instances`` in byte order of their IDs, the sorted ``tokens`` (int64) and the index of the instance that
     owns each (``owner``, int32). ``replication``: the replication factor; ``zone_aware``: at most one replica a zone."""
 
@@ -129,7 +126,7 @@ class TokenRing:
             at = np.flatnonzero(number[self.owner] >= 0)
         else:
             at = np.sort(np.concatenate(positions)) if positions else np.empty(0, dtype=np.int64)
-        return replace(
+        return msgspec.structs.replace(
             self,
             instances=tuple(self.instances[i] for i in chosen.tolist()),
             tokens=self.tokens[at],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -43,8 +43,7 @@ class BadKey(ValueError):
     """Raised for a text that is not a key; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """A key to explain; ``fingerprint`` is None if not given."""
 
     tenant: str
@@ -82,8 +81,7 @@ def parse_key(text: str) -> Key:
     return Key(tenant, rest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(msgspec.Struct, frozen=True):
     """The ranges of one key on a ring of ``total`` shards, and its walk over shard positions.
 
     ``a``: start of the tenant's range and ``tenant_size`` its length, ``c`` and ``dataset_size`` those of the dataset's;
@@ -231,8 +229,7 @@ MAX_LISTED = 24  # members of a shard that are listed
 MAX_SIZES = 40  # shard sizes that are tried
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A tenant, or one of its keys: ``token`` (None for the whole tenant) and what it is computed from."""
 
     tenant: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from engine.core.units import duration_ns
 
@@ -22,8 +23,7 @@ BY_FINGERPRINT, ROUND_ROBIN = 1, 2
 _MAX = 2**63 - 1  # largest int64, as Go reads numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Effective limits of a tenant: ``tenant_shards`` 0 = no limit, ``unit_size`` bytes/s per shard, windows in ns.
 
     The defaults are Pyroscope's own. See ``docs/models/ring-placement.md``, "Limits and rules".
@@ -76,8 +76,7 @@ def parse_value(field: str, value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """Limits that the distributor uses for a dataset, whether each request picks a shard at random, and their source (``rule``,
     ``override`` or ``default``)."""
 
@@ -95,8 +94,7 @@ class Policy:
         return Policy(tenant, dataset, self.round_robin, "what-if")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A stored placement rule of one dataset."""
 
     tenant: str
@@ -131,8 +129,7 @@ RULES_RETENTION_NS = 15 * 60 * 10**9
 Shard = tuple[int, str]  # a shard ID and its owner. A moved shard is two of these.
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetStats:
+class DatasetStats(msgspec.Struct, frozen=True):
     """One dataset: bytes per second per shard entry, in the order of shard ID and owner; ``std_dev`` as stored."""
 
     tenant: str
@@ -142,8 +139,7 @@ class DatasetStats:
     std_dev: int
 
 
-@dataclass(frozen=True, slots=True)
-class DistributionStats:
+class DistributionStats(msgspec.Struct, frozen=True):
     """All datasets at ``created_at`` (ns), sorted by tenant and name as Pyroscope builds them."""
 
     datasets: tuple[DatasetStats, ...]
@@ -166,8 +162,7 @@ def integer_std_dev(usage: Sequence[int]) -> int:
     return int(math.sqrt(float((sum((value - mean) ** 2 for value in usage) & _UINT64) // len(usage))))
 
 
-@dataclass(slots=True)
-class Allocator:
+class Allocator(msgspec.Struct):
     """How many shards a dataset gets for its usage, quick to grow and slow to shrink. Times in ns, 0 = not set;
     ``target``: shards of the last observation."""
 
@@ -215,8 +210,7 @@ def decide(usage: Sequence[int], std_dev: int, unit_size: int, target: int) -> i
     return BY_FINGERPRINT if max(usage) < 2 * unit_size or (mean > 0 and std_dev / mean < 0.5) else ROUND_ROBIN
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """Placement rules as stored; ``tenants`` in the order of the stored index list."""
 
     tenants: tuple[str, ...]
@@ -224,19 +218,17 @@ class Rules:
     created_at: int
 
 
-@dataclass(slots=True)
-class _Placed:
+class _Placed(msgspec.Struct):
     allocator: Allocator
     rule: Rule
     seen_ns: int
 
 
-@dataclass(slots=True)
-class Ruler:
+class Ruler(msgspec.Struct):
     """Builds rules, with state between builds. ``limits`` returns the limits of a tenant."""
 
     limits: Callable[[str], Limits]
-    _datasets: dict[tuple[str, str], _Placed] = field(default_factory=dict)
+    _datasets: dict[tuple[str, str], _Placed] = msgspec.field(default_factory=dict)
 
     def load(self, rules: Rules) -> None:
         """Load stored rules after a change of leader: their limits are lower bounds for one decay window."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.pyroscope.ring import Ring, Subrings, first_distinct, jump, subrings
@@ -61,8 +61,7 @@ def spread_evenly(
     return np.repeat(datasets, count), offsets, share
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Load by (dataset, offset): ``datasets`` their index (int32), ``offsets`` (int64), ``weight`` (int64 or float64).
 
     Sorted by dataset and offset, one entry each.
@@ -78,8 +77,7 @@ class Groups:
         return self.weight.sum().item() if len(self.weight) else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Keys:
+class Keys(msgspec.Struct, frozen=True, eq=False):
     """All placement keys as arrays.
 
     Per dataset (a unique pair of tenant and name): ``tenant_of`` index into ``tenants``, ``name_hash`` (uint64), limits
@@ -112,7 +110,7 @@ class Keys:
         """Return the same keys with one tenant limit and/or dataset limit for all datasets (None: unchanged)."""
         tenant_limits = self.tenant_limit if tenant_limit is None else np.full(self.size, tenant_limit, np.int64)
         dataset_limits = self.dataset_limit if dataset_limit is None else np.full(self.size, dataset_limit, np.int64)
-        return replace(self, tenant_limit=tenant_limits, dataset_limit=dataset_limits)
+        return msgspec.structs.replace(self, tenant_limit=tenant_limits, dataset_limit=dataset_limits)
 
     def ranges(self, total: int) -> Subrings:
         """Lay out the subrings of all datasets on a ring of ``total`` shards."""
@@ -178,8 +176,7 @@ class Keys:
         return Groups(dataset.astype(np.int32), present - start[dataset], summed)
 
 
-@dataclass(frozen=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Keys placed on a ring: its subrings, the folded groups, and each group's first distinct ACTIVE instances in the order
     in which a client tries them (``candidates``: int32 of shape (groups, depth), -1 where the list ends)."""
 

@@ -7,10 +7,11 @@ See ``docs/models/ring-placement.md``, "Subrings" and "Candidates". Symbols of s
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import polars as pl
 import xxhash
@@ -89,7 +90,7 @@ KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")  # all states a ring file m
 NUM_TOKENS = 4  # Pyroscope's default number of tokens of a segment writer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Member:
     """One ring member. ``state`` as shown (UNHEALTHY once its heartbeat is too old), ``tokens`` their number,
     ``heartbeat_s`` and ``registered_s`` in epoch seconds (None where the file says nothing). ``values``: the tokens
@@ -107,7 +108,7 @@ class Member:
     read_only: bool = False
     read_only_s: int = 0
     written: str = ""
-    values: np.ndarray | None = field(default=None, compare=False, repr=False)
+    values: np.ndarray | None = dataclasses.field(default=None, compare=False, repr=False)
     owned: float | None = None
 
     @property
@@ -133,7 +134,7 @@ class Member:
         if self.heartbeat_s is None or timeout_s <= 0 or self.state not in KNOWN_STATES:
             return self
         if now_ns - self.heartbeat_s * 1_000_000_000 > timeout_s * 1_000_000_000:
-            return replace(self, state="UNHEALTHY", written=self.state)
+            return dataclasses.replace(self, state="UNHEALTHY", written=self.state)
         return self
 
 
@@ -142,8 +143,7 @@ def in_byte_order(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda m: m.id)
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, eq=False, dict=True):
     """``members`` in byte order of their IDs."""
 
     members: tuple[Member, ...]
@@ -159,8 +159,7 @@ class Listed:
         return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
 
 
-@dataclass(frozen=True, eq=False)
-class Ring(Listed):
+class Ring(Listed, frozen=True, eq=False, dict=True):
     """The layout: healthy members in byte order of their IDs, and which of them owns each shard.
 
     ``owner``: index into ``members`` of each shard position (int32, S entries); the shard ID is the position plus one.
@@ -199,8 +198,7 @@ beyond, each member's next shard is looked up."""
 _CELLS = 1 << 20  # keys times members looked up at a time: bounds the memory
 
 
-@dataclass(frozen=True, eq=False)
-class Subrings:
+class Subrings(msgspec.Struct, frozen=True, eq=False):
     """Ranges of many datasets on a ring of ``total`` shards; all arrays int64, one entry per dataset.
 
     ``a``: start of the tenant's range, ``tenant_size`` its length, ``c``: start of the dataset's range (not wrapped),

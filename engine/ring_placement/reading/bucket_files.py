@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from engine.core.reading import Document, Reading, Source, clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
@@ -298,8 +299,7 @@ class Blocks(Document):
         return Reading({"blocks": columns_of(tables.BLOCKS, rows)}, found.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockDataset:
+class BlockDataset(msgspec.Struct, frozen=True):
     """One dataset of a block: ``size`` in bytes, ``index`` whether it is the tenant's index pseudo-dataset."""
 
     tenant: str
@@ -308,8 +308,7 @@ class BlockDataset:
     index: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A block's metadata. ``created_by``: the writer's host name, empty in compacted blocks."""
 
     id: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from engine.core.reading import Document, Reading, Source, clean
 from engine.core.units import duration_ns
@@ -88,8 +89,7 @@ _LIMIT = re.compile(
 _NOTHING = Node("mapping", 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """A mapping that may be a configuration: its ``node``, that begins after ``base`` lines of the file, the ``key`` above it,
     and the ``system`` that the keys above name."""
 

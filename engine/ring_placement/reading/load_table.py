@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.reading import Document, Problem, Reading, Source, clean, fold
 from engine.core.tables import Parts

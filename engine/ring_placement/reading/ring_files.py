@@ -6,9 +6,9 @@ and the memberlist page of ``grafana/dskit/kv/memberlist``.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +112,7 @@ class RingRows(ListedRing):
         values = token_values(listed)
         if values is None:
             self.problem("bad-tokens", f"{clean(str(member.id), 80)}: a token is not a 32-bit number", line)
-        return replace(member, tokens=len(listed), values=values)
+        return dataclasses.replace(member, tokens=len(listed), values=values)
 
     def add(self, member: Member, line: int | None = None, byte: int | None = None) -> None:
         """Add ``member`` with its texts as read (``id`` may be anything); report anything odd."""
@@ -138,7 +138,7 @@ class RingRows(ListedRing):
             if value is not None and not isinstance(value, str):
                 self.problem("bad-member", f"{name}: {what} is not a string", line, byte)
                 texts[what] = ""
-        self._rows[name] = replace(
+        self._rows[name] = dataclasses.replace(
             member, id=name, state=state, zone=clean(texts["zone"] or "", 256),
             address=clean(texts["address"] or "", 256), read_only=member.read_only is True,
         )  # fmt: skip

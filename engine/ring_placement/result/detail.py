@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engine.core.view import Context
@@ -34,8 +34,7 @@ REGIMES = {"transient": "A", "unhealthy": "U", "left": "B", "returned": "C"}  # 
 MATRIX = 60  # most rows and columns of the matrix of pairs that is drawn; each cell is the worst of its pairs
 
 
-@dataclass(frozen=True, slots=True)
-class NodeBar:
+class NodeBar(msgspec.Struct, frozen=True):
     """One node: ``capacity`` in bytes per second, None if unknown; ``fate``: "" (nothing happens to it), down, gone,
     leaving, unhealthy, new, back or over."""
 
@@ -45,8 +44,7 @@ class NodeBar:
     fate: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegimeTotals:
+class RegimeTotals(msgspec.Struct, frozen=True):
     """One regime on the time axis: its name, letter, and totals (bytes per second); of rings with replicas also the share of
     all keys that cannot be written, the tenants that lose writes or queries, and whether unsharded queries succeed."""
 
@@ -61,8 +59,7 @@ class RegimeTotals:
     reads_ok: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ShardMapView:
+class ShardMapView(msgspec.Struct, frozen=True):
     """The shard map before and in the scenario, as indices into ``nodes``.
 
     ``stored_by``: the node that takes each shard's load (-1: rejected, -2: its owner is out and it has no load). ``timeline``:

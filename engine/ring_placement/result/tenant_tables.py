@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables

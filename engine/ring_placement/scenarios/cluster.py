@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -47,8 +47,7 @@ _OTHERS = (
 """Components whose rings take no writes, by words in keys, file names and member IDs."""
 
 
-@dataclass(frozen=True, eq=False)
-class RingFile:
+class RingFile(msgspec.Struct, frozen=True, eq=False):
     """The ring in use.
 
     ``label`` and ``kind`` of its file; ``now_ns``: its own time; ``members`` as written; ``others``: number of other rings;
@@ -75,8 +74,7 @@ class RingFile:
     disagreements: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The cluster as the files describe it, whatever the scenario.
 
     ``limits`` per tenant from overrides, ``rule_rows`` the stored rules; ``load``: rows of ``LOAD_SCHEMA`` from
@@ -94,9 +92,9 @@ class Cluster:
     observed: pl.DataFrame
     stats: pl.DataFrame
     notes: tuple[str, ...] = ()
-    tenants: TenantLoads = field(default_factory=TenantLoads)
-    partition_shards: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
+    tenants: TenantLoads = msgspec.field(default_factory=TenantLoads)
+    partition_shards: Mapping[str, int] = msgspec.field(default_factory=dict)
+    settings: Settings = msgspec.field(default_factory=Settings)
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:

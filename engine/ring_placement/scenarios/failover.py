@@ -6,13 +6,14 @@ See ``docs/models/ring-placement.md``, "Three regimes of a failure" and "Totals 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from engine.ring_placement.pyroscope.placement import Placement, place, sum_cells, weigh
 from engine.ring_placement.pyroscope.ring import NUM_TOKENS, Member, Ring
@@ -282,7 +283,9 @@ def ordinal(name: str) -> tuple[str, int, int] | None:
 
 def pad_ids(members: Sequence[Member], width: int) -> list[Member]:
     """Zero-pad the members' ordinals to ``width`` digits; IDs without an ordinal stay."""
-    return [replace(m, id=f"{parts[0]}{parts[1]:0{width}d}") if (parts := ordinal(m.id)) else m for m in members]
+    return [
+        dataclasses.replace(m, id=f"{parts[0]}{parts[1]:0{width}d}") if (parts := ordinal(m.id)) else m for m in members
+    ]
 
 
 def _common_prefix(members: Sequence[Member]) -> tuple[str, int]:

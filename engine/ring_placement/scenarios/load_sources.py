@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from engine.core.view import FILE, Inputs
@@ -74,13 +74,12 @@ def present(samples: pl.DataFrame) -> pl.DataFrame:
     return samples.filter(~timed | (pl.col("t") >= pl.col("t").filter(timed).max() - STALE_MS).fill_null(True))
 
 
-@dataclass
-class LoadSources:
+class LoadSources(msgspec.Struct):
     """Load rows and unit of each source in the files, and the (shard, writer) pairs that the sources observed."""
 
-    loads: dict[str, pl.DataFrame] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=UNITS.copy)
-    _observed: list[pl.DataFrame] = field(default_factory=list)
+    loads: dict[str, pl.DataFrame] = msgspec.field(default_factory=dict)
+    units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    _observed: list[pl.DataFrame] = msgspec.field(default_factory=list)
 
     @classmethod
     def read(cls, inputs: Inputs, stats: pl.DataFrame, members: tuple[Member, ...]) -> LoadSources:
@@ -228,23 +227,24 @@ _RECEIVED = {
 """Counters of distributors and their units, the preferred one first."""
 
 
-@dataclass(frozen=True)
-class TenantLoads:
+class TenantLoads(msgspec.Struct, frozen=True):
     """Loads of a token ring. ``loads``: tenant and load (before replication); ``keys``: tenant, token, weight of single keys,
     which are more precise than shares of the key space; ``source`` (one of ``TENANT_SOURCES``, or "") and ``unit``; ``observed``:
     tenant, instance, load as an ingester itself reports it; ``replication``: the factor that a gauge gives, else None;
     ``is_count``: whether the load counts things, not bytes; ``replicated``: whether every replica is counted;
     ``names``: IDs as written, where they differ from those shown."""
 
-    loads: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NO_TENANTS))
-    keys: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NO_KEYS))
+    loads: pl.DataFrame = msgspec.field(default_factory=lambda: pl.DataFrame(schema=NO_TENANTS))
+    keys: pl.DataFrame = msgspec.field(default_factory=lambda: pl.DataFrame(schema=NO_KEYS))
     source: str = ""
     unit: str = ""
-    observed: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**NO_TENANTS, "instance": pl.String}))
+    observed: pl.DataFrame = msgspec.field(
+        default_factory=lambda: pl.DataFrame(schema={**NO_TENANTS, "instance": pl.String})
+    )
     replication: int | None = None
     is_count: bool = True
     replicated: bool = False
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod

@@ -8,10 +8,10 @@ number of keys that have it and the load on them. See ``docs/models/dskit-rings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.dskit.replicas import PartitionRing, replica_sets
@@ -25,8 +25,7 @@ Check = Callable[[], None]
 Indices = np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Tenants:
+class Tenants(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Tenants in order of their names, with shard sizes (0: none) and loads (before replication, without that of single
     keys); ``key_tenant`` (index), ``key_token`` and ``key_weight`` of single keys, by tenant."""
 
@@ -34,9 +33,9 @@ class Tenants:
     seeds: tuple[str, ...]
     sizes: np.ndarray
     loads: np.ndarray
-    key_tenant: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    key_token: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    key_weight: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
+    key_tenant: np.ndarray = msgspec.field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_token: np.ndarray = msgspec.field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_weight: np.ndarray = msgspec.field(default_factory=lambda: np.empty(0, dtype=np.float64))
 
     @cached_property
     def total(self) -> np.ndarray:
@@ -44,8 +43,7 @@ class Tenants:
         return self.loads + np.bincount(self.key_tenant, self.key_weight, len(self.names))
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Replica sets of all shards. Shard 0 is the whole ring.
 
     ``shards``: the members (of a partition ring: partitions) of each shard that is written to, ``shard_of`` each tenant's;
@@ -239,8 +237,7 @@ def _folded(
     return members[first], np.bincount(inverse, length, len(first)).astype(np.int64), needed[first], inverse
 
 
-@dataclass(frozen=True, eq=False)
-class Queries:
+class Queries(msgspec.Struct, frozen=True, eq=False):
     """What queries of each shard need, as flat arrays: ``shard`` and ``member`` of each entry, and the ``group`` (shard and
     zone, of ``zone_count`` zones) that fails with it. Per shard: the number of its ``zones`` (0 without zone awareness),
     its ``size``, and whether it has any token."""
@@ -284,8 +281,7 @@ class Queries:
         return np.where(self.has_tokens, np.where(self.zones > 0, by_zone, by_member), -1)
 
 
-@dataclass(frozen=True, eq=False)
-class Registered(Listed):
+class Registered(Listed, frozen=True, eq=False):
     """The members of a ring with replicas: all that are registered, whatever their health.
     ``active``: those that take writes; ``reading``: those that answer queries."""
 
@@ -299,8 +295,7 @@ class Registered(Listed):
         return len(self.tokens.tokens)
 
 
-@dataclass(frozen=True, eq=False)
-class ReplicatedPlacement:
+class ReplicatedPlacement(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: None for a token ring;
     ``failed``: members (bool) that fail in a scenario."""
 
@@ -414,7 +409,7 @@ class ReplicatedPlacement:
         """Return the placement while the members ``failed`` (bool) are down: the sets stay."""
         if not failed.any() and not self.failed.any():
             return self
-        after = replace(self, failed=failed)
+        after = msgspec.structs.replace(self, failed=failed)
         for name in ("weight",) if self.partitions is not None else ("queries", "weight"):
             after.__dict__[name] = getattr(self, name)
         return after

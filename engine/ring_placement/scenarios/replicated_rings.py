@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b, md5
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -38,8 +38,7 @@ KEEP_ROWS = 4  # number of topologies whose rows are kept
 _CELLS = 20_000_000  # most cells up to which loads are compared tenant by tenant
 
 
-@dataclass(frozen=True, eq=False)
-class ReplicatedRing:
+class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
     """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
     ring, else None; ``settings`` in force; ``writing``: operation of writes; ``spread``: whether tokens are spread-minimizing;
     ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
@@ -55,8 +54,8 @@ class ReplicatedRing:
     now_s: int
     spread: bool
     kind: str = "token-ring"
-    kept: dict[Hashable, Rows] = field(default_factory=dict, repr=False)
-    _zones: tuple[str, ...] = field(default=())
+    kept: dict[Hashable, Rows] = msgspec.field(default_factory=dict)
+    _zones: tuple[str, ...] = msgspec.field(default=())
     tenant_shards: int = 0
     partition_shards: int = 0
     without_le: bool = False
@@ -78,7 +77,7 @@ class ReplicatedRing:
         shards = is_partition or settings.system.name != "Loki"
         sizes = {name: limits.ingestion_shards if shards else 0 for name, limits in cluster.limits.items()}
         if not shards and p.read_sharding == "auto" and p.lookback is None:
-            in_force = replace(in_force, shards_reads=False)
+            in_force = msgspec.structs.replace(in_force, shards_reads=False)
         without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
         owners = [len(p.owners) for p in ring.partitions if p.state == ACTIVE and p.owners]
         copies = in_force.replication if not is_partition else sum(owners) / len(owners) if owners else 1.0
@@ -135,7 +134,7 @@ class ReplicatedRing:
         sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
         if p.tenant_shards is not None:
             sizes = np.full_like(sizes, p.tenant_shards)
-        return self._placed(present, ring, replace(self.tenants, sizes=sizes), check)
+        return self._placed(present, ring, msgspec.structs.replace(self.tenants, sizes=sizes), check)
 
     def _placed(
         self, members: tuple[Member, ...], ring: TokenRing, tenants: Tenants, check: Check

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic
 
@@ -28,8 +28,7 @@ PER_CORE = 8_000_000
 """Bytes per second (uncompressed profiles) that one core takes: Pyroscope's rule of thumb of 8 MB/s."""
 
 
-@dataclass(frozen=True, eq=False)
-class LiveState(Generic[P]):
+class LiveState(msgspec.Struct, Generic[P], frozen=True, eq=False):
     """The cluster without a scenario: its members as seen at ``now_ns``, its strategy with the load, and the placement. ``key``
     identifies it in the memo."""
 
@@ -84,7 +83,7 @@ def _judged(cluster: Cluster, p: RingParameters, now_ns: int) -> list[Member]:
     ring, settings = cluster.ring, cluster.settings
     if ring is None:
         return []
-    members = [replace(m, state="EXCLUDED") if m.zone in settings.excluded else m for m in ring.members]
+    members = [dataclasses.replace(m, state="EXCLUDED") if m.zone in settings.excluded else m for m in ring.members]
     timeout_s = p.heartbeat_timeout
     if timeout_s is None:
         timeout_s = settings.system.timeout_s if settings.timeout_s is None else settings.timeout_s
@@ -95,8 +94,7 @@ def _judged(cluster: Cluster, p: RingParameters, now_ns: int) -> list[Member]:
     return [m.at(now_ns, timeout_s) for m in members]
 
 
-@dataclass(frozen=True, eq=False)
-class Plan(Generic[P]):
+class Plan(msgspec.Struct, Generic[P], frozen=True, eq=False):
     """The ring that the parameters describe, before anything fails.
 
     ``base``: with the limits, tokens and IDs of the parameters; ``planned``: also with the scale step and the members that
@@ -113,8 +111,7 @@ class Plan(Generic[P]):
     changed: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Scenario(Generic[P]):
+class Scenario(msgspec.Struct, Generic[P], frozen=True, eq=False, dict=True):
     """A scenario and its effect.
 
     ``before``: what it is compared with; ``planned``: the ring as it lays it out, before anything fails (``planned_key``
@@ -159,10 +156,9 @@ class Scenario(Generic[P]):
         return dict(sorted(zones.items()))
 
 
-@dataclass
-class _Messages:
-    notes: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+class _Messages(msgspec.Struct):
+    notes: list[str] = msgspec.field(default_factory=list)
+    problems: list[Problem] = msgspec.field(default_factory=list)
 
     def bad_option(self, option: str, reason: str) -> None:
         self.problems.append(Problem.at(f"-o {option}", "bad-option", reason))
@@ -203,7 +199,7 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
     if layout.added and not down and not layout.leaving:
         # What a new node has to receive is not needless.
         arrived = sum(outcome.after[outcome.nodes.index(i)].item() for i in layout.added)
-        outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
+        outcome = msgspec.structs.replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
     return Scenario(
         live=state, regime=p.regime, before=before, planned=planned, after=after, outcome=outcome,
         members=tuple(in_byte_order(layout.members)), down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
@@ -236,7 +232,9 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
         planned = memo.value("scaled", planned_key, lambda: place(members, p, base, check), keep=KEEP)
     if returning:
         planned_key, alike = (*planned_key, *sorted(returning)), planned
-        members = [replace(m, state=m.written or "ACTIVE", written="") if m.id in returning else m for m in members]
+        members = [
+            dataclasses.replace(m, state=m.written or "ACTIVE", written="") if m.id in returning else m for m in members
+        ]
         planned = memo.value("returning", planned_key, lambda: place(members, p, alike, check), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
@@ -244,7 +242,7 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
     if leaving:
         planned_key = (*planned_key, leaving)
         scaled = planned
-        members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
+        members = [dataclasses.replace(m, state="LEAVING") if m.id in leaving else m for m in members]
         planned = memo.value("leaving", planned_key, lambda: place(members, p, scaled, check), keep=KEEP)
     return Plan(base, planned, planned_key, members, added, leaving, changed)
 
@@ -258,7 +256,7 @@ def _configured(state: LiveState[P], p: RingParameters, messages: _Messages) -> 
         else:
             messages.bad_option("home-zone", f"no member is in zone {p.home_zone!r}; all zones are used")
     if p.tokens is not None:
-        members = [replace(m, tokens=p.tokens, values=None) if m.placed else m for m in members]
+        members = [dataclasses.replace(m, tokens=p.tokens, values=None) if m.placed else m for m in members]
     if p.scale_ids == "padded":
         padded = pad_ids(members, _digits(members, p.scale))
         if len({m.id for m in padded}) == len(members):
@@ -345,7 +343,7 @@ def _outcome(
             datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
             if more is not None:
                 datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
-            outcome = replace(
+            outcome = msgspec.structs.replace(
                 outcome,
                 rerouted_bytes=failure.rerouted_bytes + (outcome.rerouted_bytes if more is not None else 0),
                 rejected_bytes=failure.rejected_bytes,
@@ -370,7 +368,7 @@ def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozense
     on_returned = back.loads[member_mask(back.ring, down)].sum().item()
     loads = dict(zip(before.ring.ids, before.loads, strict=True))
     earlier = np.array([loads.get(name, 0) for name in outcome.nodes], dtype=before.loads.dtype)
-    return replace(
+    return msgspec.structs.replace(
         outcome,
         before=earlier,
         rejected_before=before.rejected,

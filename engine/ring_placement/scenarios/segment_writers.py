@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -19,8 +19,7 @@ from engine.ring_placement.scenarios.segment_sweeps import back_again, every_nod
 from engine.ring_placement.scenarios.strategy import Check, Outcome, Step, Sweep
 
 
-@dataclass(frozen=True, eq=False)
-class SegmentWriters:
+class SegmentWriters(msgspec.Struct, frozen=True, eq=False):
     """The strategy (see ``strategy.Strategy``). ``texts``: tenant, dataset and limits_from of each dataset of ``keys``."""
 
     keys: Keys
@@ -110,7 +109,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         row_dataset, kind, value, whole if (whole == values).all() else values.astype(np.float64),
     )  # fmt: skip
     if by_shard and total:
-        keys = replace(keys, pinned=(datasets["shard"].to_numpy() - 1) % total, pinned_total=total)
+        keys = msgspec.structs.replace(keys, pinned=(datasets["shard"].to_numpy() - 1) % total, pinned_total=total)
     elif load["shard"].null_count() < load.height and total:
         shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
         offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from engine.core.view import Inputs
@@ -14,8 +14,7 @@ from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Limits
 from engine.ring_placement.scenarios.load_sources import with_file_times
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+class System(msgspec.Struct, frozen=True):
     """What a system does unless its configuration says otherwise: replication factor, heartbeat timeout, the operation of its
     queries, whether they ask only the shard of their tenant, and how far back they ask former members of it."""
 
@@ -63,8 +62,7 @@ def _told(inputs: Inputs, files: set[int]) -> set[str]:
     return told & SYSTEMS.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """Settings of a ring in the configurations; None or () if not set. ``label`` of their files, ``system``: what holds by
     default; ``doubt``: why they may be wrong, ``choice``: which of several files was taken, "" for none; the others as in the
     input table ``settings``."""
@@ -139,8 +137,7 @@ def _unread(inputs: Inputs, system: str) -> str:
     return f"{' and '.join(names)} could not be read {part}".strip() if names else ""
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(msgspec.Struct, frozen=True):
     """The settings in force on a ring with replicas. ``replication_from`` and ``zones_from``: who says so, "" for an assumption;
     ``doubt``: why they may be wrong, "" for nothing, ``choice``: which of several files was taken;
     ``reads``: the operation of queries, which ask former members of a shard up to ``lookback_s`` back, or everyone where not
@@ -205,13 +202,13 @@ class InForce:
 def tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
     """Return the limits of each tenant in the overrides; the newest file wins. ``tenant_shards``: default shard size of a token
     ring."""
-    defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
+    defaults = msgspec.structs.replace(DEFAULTS, ingestion_shards=tenant_shards)
     ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
     rows = [*inputs.table("overrides").iter_rows(named=True)]
     newest: dict[str, Limits] = {}
     for row in sorted(rows, key=lambda row: ranks.get(row["file"], (0, ""))):
         values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
-        newest[row["tenant"]] = replace(defaults, **values)
+        newest[row["tenant"]] = msgspec.structs.replace(defaults, **values)
     return {row["tenant"]: newest[row["tenant"]] for row in rows}
 
 

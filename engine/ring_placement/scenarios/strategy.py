@@ -8,9 +8,9 @@ kind; its tables and texts are in ``view.Answers``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 
 from engine.ring_placement.parameters import RingParameters
@@ -29,8 +29,7 @@ def imbalance(loads: np.ndarray) -> tuple[float, float]:
     return (float(loads.max()) / mean, float(loads.std()) / mean) if mean > 0 else (1.0, 0.0)
 
 
-@dataclass
-class Sweep:
+class Sweep(msgspec.Struct):
     """Scenarios and their figures, all in the same order.
 
     ``down``: who fails, as indices into ``ids``. ``columns``: figures by name, those of ``TOTALS`` as in ``strategy.Outcome``,
@@ -39,8 +38,8 @@ class Sweep:
     """
 
     ids: tuple[str, ...]
-    down: list[tuple[int, ...]] = field(default_factory=list)
-    columns: dict[str, list[Any]] = field(default_factory=dict)
+    down: list[tuple[int, ...]] = msgspec.field(default_factory=list)
+    columns: dict[str, list[Any]] = msgspec.field(default_factory=dict)
 
     def __getitem__(self, name: str) -> list[Any]:
         """Return a figure of each scenario; 0 where no scenario of this sweep changes it."""
@@ -98,8 +97,7 @@ Layout = Ring | Registered  # a ring laid out: its members in byte order of thei
 P = TypeVar("P", bound=Placement | ReplicatedPlacement)  # load placed on a ring
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, eq=False):
     """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
     ``after``: their loads. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario"; ``rejected_before`` was
     rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load; ``shards``: S afterwards.

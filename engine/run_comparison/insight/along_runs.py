@@ -9,9 +9,9 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,8 +36,7 @@ _BLOCK = 128  # draws compared at a time, so that they stay in the cache
 Singles = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scale:
+class Scale(msgspec.Struct, frozen=True, eq=False):
     """Per metric of a side: the median over runs, its robust standard deviation (0: nothing deviates), size of a step."""
 
     centre: Floats
@@ -49,8 +48,7 @@ class Scale:
         return np.asarray(self.centre[columns] + steps * self.step[columns])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideResamples:
+class SideResamples(msgspec.Struct, frozen=True, eq=False):
     """One side's runs, the oldest first, and their resamples; all in steps of ``scale``.
 
     ``steps`` [runs, metrics]: 0 if a run lacks the metric; ``present``: whether it has it. ``means`` [draws, metrics]: NaN if
@@ -70,8 +68,7 @@ class SideResamples:
         return bool(self.present.all())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Resamples:
+class Resamples(msgspec.Struct, frozen=True, eq=False):
     """Resamples of both sides over ``metrics``, the ones that count."""
 
     metrics: Ints
@@ -224,8 +221,7 @@ def share_interval(
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class RunScores:
+class RunScores(msgspec.Struct, frozen=True):
     """Scores per run of one side, the newest first.
 
     ``influence``: change of the matched share without the run. ``badness``: median robust deviation of its metrics from
@@ -289,8 +285,7 @@ def _influence(
     return np.asarray(np.where(counts > 0, inside_counts / np.maximum(counts, 1), np.nan) - whole)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """All compared runs in time order: their side (0 left, 1 right) and their place on it."""
 
     runs: tuple[Run, ...]
@@ -365,8 +360,7 @@ def drifts(series: Floats) -> Floats:
     return np.nan_to_num(drift, nan=0.0, posinf=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricChanges:
+class MetricChanges(msgspec.Struct, frozen=True):
     """Change points of one metric; ``positions``: where on the axis each new level begins."""
 
     metric: int
@@ -374,8 +368,7 @@ class MetricChanges:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class Changes(msgspec.Struct, frozen=True, eq=False):
     """Metrics with change points, and the number of metrics ``searched``."""
 
     metrics: tuple[MetricChanges, ...]

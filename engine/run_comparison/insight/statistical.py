@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ from engine.stats.ranks import hodges_lehmann, mann_whitney, merge_sorted
 from engine.stats.significance import benjamini_hochberg, brown_forsythe_p, ks_p_values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, eq=False):
     """Tests and estimates per metric; NaN if a side has no values (``compared`` is False).
 
     ``shift`` and its interval ``low`` to ``high`` are right minus left: of logarithms where all values are positive
@@ -48,7 +47,7 @@ class Evidence:
 
     def take(self, rows: Ints) -> Evidence:
         """Return the evidence of some rows."""
-        return Evidence(*(getattr(self, name)[rows] for name in Evidence.__slots__))
+        return Evidence(*(getattr(self, name)[rows] for name in Evidence.__struct_fields__))
 
 
 def gather(
@@ -127,8 +126,7 @@ _POWER_80, _POWER_80_CENTRE = 0.8416212335729143, 1.2815515655446004
 MOST_RUNS_NEEDED = 99_999.0  # highest number of further values that is reported
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, frozen=True):
     """Verdict of each metric, and what it rests on.
 
     ``q_value``, ``spread_q``: adjusted p-values. ``words``: the verdict. ``changed``: the shift is significant.

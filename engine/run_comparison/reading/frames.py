@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
 
 from engine.core.reading import (
     HEAD,
@@ -304,16 +306,15 @@ def _plain(data: bytes) -> str:
     return _COLOUR.sub("", decode(data).removeprefix("\ufeff").replace("\r\n", "\n"))
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """What the lines of a text report gave: the work of the lines that follow, values by series, requests and failures."""
 
     kind: str
     work: str
     repeat: bool
     name: str = ""
-    values: dict[Series, list[tuple[float, int]]] = field(default_factory=dict)
-    counts: dict[str, float] = field(
+    values: dict[Series, list[tuple[float, int]]] = msgspec.field(default_factory=dict)
+    counts: dict[str, float] = msgspec.field(
         default_factory=lambda: dict.fromkeys(("requests", "failed", "seconds", "inner"), 0.0)
     )
 

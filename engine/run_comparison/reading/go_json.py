@@ -15,7 +15,6 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,8 +26,7 @@ MOST_ITEMS = 500_000
 """Most items of one report. Real reports have a few thousand; an empty item takes three bytes and a hundred times the memory."""
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """One data item: labels and numbers; None is a JSON null."""
 
     data: dict[str, float | None]
@@ -36,15 +34,14 @@ class Item:
     unit: str = ""
 
 
-@dataclass(slots=True)
-class PerfData:
+class PerfData(msgspec.Struct):
     """A decoded document.
 
     ``listed``: whether it has the field ``dataItems``. ``refused``: why Go's decoder refuses it, empty if it does not.
     ``nulls``: number of null values. ``bad``: nothing could be decoded. ``cut``: because the text ends too early.
     """
 
-    items: list[Item] = field(default_factory=list)
+    items: list[Item] = msgspec.field(default_factory=list)
     listed: bool = True
     refused: str = ""
     nulls: int = 0

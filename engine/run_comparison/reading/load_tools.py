@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -181,11 +180,10 @@ MOST_REQUESTS = 500  # most requests of a label that are values of their own, to
 _STATISTICS = (("Perc50", 50), ("Perc90", 90), ("Perc95", 95), ("Perc99", 99), ("max", 100))
 
 
-@dataclass(slots=True)
-class Requests:
+class Requests(msgspec.Struct):
     """Requests of one label: times of the successful ones in ms, all and failed ones, first start and last end in ms."""
 
-    times: array[float] = field(default_factory=lambda: array("d"))
+    times: array[float] = msgspec.field(default_factory=lambda: array("d"))
     count: int = 0
     failed: int = 0
     first_ms: float = float("inf")

@@ -10,9 +10,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
+
+import msgspec
 
 from engine.core.units import finite
 from engine.run_comparison.reading.series import (
@@ -37,8 +38,7 @@ class Measured(NamedTuple):
     metric: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricKind:
+class MetricKind(msgspec.Struct, frozen=True, eq=False):
     """One kind of report.
 
     ``prefixes``: how names of its reports begin. ``marks``: bytes that identify its shape under any name. ``cutoff``: in

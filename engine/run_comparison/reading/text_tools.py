@@ -8,10 +8,10 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engine.core import units
@@ -197,8 +197,7 @@ class CsvSeries(RunFile):
         return out.reading(len(data))
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(msgspec.Struct, frozen=True):
     """A table: access to its rows, and the roles of its columns (places in a row).
 
     ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
@@ -245,7 +244,9 @@ class _Columns:
         gaps = np.diff(moments)
         gaps.sort()  # in place, as above: a log of 100 MB has millions of times
         gaps = gaps[np.searchsorted(gaps, 1) :]
-        return replace(made, widest=widest, run=run, gap_s=float(gaps[gaps.size // 2]) / 1000 if gaps.size else None)
+        return msgspec.structs.replace(
+            made, widest=widest, run=run, gap_s=float(gaps[gaps.size // 2]) / 1000 if gaps.size else None
+        )
 
     def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
         """Yield line and cells of each row below the header that is not blank."""

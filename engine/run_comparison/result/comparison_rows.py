@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ from engine.run_comparison.runs.selection import Sides
 from engine.run_comparison.words import NAMING
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowNames:
+class RowNames(msgspec.Struct, frozen=True, eq=False):
     """Names of rows, and their relation to the benchmark tool's keys.
 
     ``columns``: text columns of the metrics table. ``directions``: ``lower`` or ``higher`` per row. The first ``metrics``
@@ -112,8 +111,7 @@ def _columns(
     return {name: pl.Series(name, values, dtype=pl.String) for name, values in columns.items()}
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """An answer in the shape shared by all modes.
 
     ``columns``: columns of the metrics table by name. ``samples``: samples by the ``row`` column. ``counted``,
@@ -135,7 +133,7 @@ class Comparison:
     changes: tuple[MetricChanges, ...] = ()
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
     by_job: tuple[tuple[str, Axis, tuple[MetricChanges, ...]], ...] = ()
     untold: int = 0
 
@@ -288,8 +286,7 @@ def _mixed_units(pooled: UnitAwarePool, part: NDArray[np.bool_]) -> tuple[Proble
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True, eq=False):
     """Rows of the statistical answer: all metrics, then the benchmark tool's pools of several metrics.
 
     The pools are shown for comparison and never counted. ``names.pools``: their rows in the tool's pool.
@@ -369,7 +366,7 @@ def statistical_comparison(
     scores = along_runs.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
     benchmark, _, _ = perf_tests.compare(pool, parameters.scheme, parameters.threshold, parameters.min_average, memo)
     answer = _judge(rows, pooled, part, counted, evidence, resamples, scores, axis, changes, benchmark, parameters)
-    return replace(answer, by_job=by_job)
+    return msgspec.structs.replace(answer, by_job=by_job)
 
 
 def _judge(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from engine.core.units import plural
@@ -26,8 +26,7 @@ from engine.run_comparison.tables import METRICS
 from engine.run_comparison.words import change_text, figures, p_text, ratio_text, title_of
 
 
-@dataclass(frozen=True, eq=False)
-class Detail:
+class Detail(msgspec.Struct, frozen=True, eq=False):
     """Samples by the ``row`` column of the metrics table, and what is drawn with them.
 
     Runs of both sides are newest first; ``axis``: all runs in time order; ``changes``: change points by row; ``margin`` and

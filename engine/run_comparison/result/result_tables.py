@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core.reading import Problem
 from engine.core.units import named, plural

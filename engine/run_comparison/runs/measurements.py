@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -97,8 +97,7 @@ def own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
     return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True, eq=False):
     """Values of one run in one file, in file order: series codes, values (NaN: null), and request counts.
 
     ``run`` names the run where the file holds several, else None. ``refused``: Go's decoder refuses the file.
@@ -119,7 +118,9 @@ class Chunk:
 
     def reduced(self) -> Chunk:
         """Return the chunk with its run and time, but without values."""
-        return replace(self, codes=self.codes[:0].copy(), values=self.values[:0].copy(), counts=self.counts[:0].copy())
+        return msgspec.structs.replace(
+            self, codes=self.codes[:0].copy(), values=self.values[:0].copy(), counts=self.counts[:0].copy()
+        )
 
 
 class SeriesTable:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from engine.core.incremental import Memo, Partials
 from engine.core.reading import Problem, clean, fold
@@ -44,8 +46,7 @@ class UpstreamView(NamedTuple):
 _NOTHING = UpstreamView()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(msgspec.Struct, frozen=True, eq=False):
     """One run of a job. A run whose files did not change stays the same object, so that it can be a key.
 
     ``started_ms``, ``finished_ms``: from the run's two metadata files, None if absent or unreadable. ``result``: as
@@ -107,8 +108,7 @@ class Run:
         return self.result if self.finished else ("unfinished" if self.ci else "")
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+class Runs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """All runs by job, newest first. ``directions``: statements of their files; ``left_out``: number of older runs that were
     left out, and why; ``notes``: what readers decided about their files."""
 
@@ -118,16 +118,20 @@ class Runs:
     places: Mapping[int, Place]
     left_out: str = ""
     notes: tuple[str, ...] = ()
-    jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)  # runs by job path
 
-    def __post_init__(self) -> None:
-        """Group the runs by job."""
+    @cached_property
+    def jobs(self) -> dict[tuple[str, ...], list[Run]]:
+        """The runs by job path."""
+        by_job: dict[tuple[str, ...], list[Run]] = {}
         for run in self.runs:
-            self.jobs.setdefault(run.job_path, []).append(run)
+            by_job.setdefault(run.job_path, []).append(run)
+        return by_job
 
     def until(self, time_ms: int) -> Runs:
         """Return the runs that began at ``time_ms`` or before, and those without a time."""
-        return replace(self, runs=tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms))
+        return msgspec.structs.replace(
+            self, runs=tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms)
+        )
 
 
 def argument_of_runs(inputs: Inputs, runs: Runs) -> dict[RunKey, int]:
@@ -227,7 +231,7 @@ def _drop_old(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measure
     needed = {file for key in newest for file in by_key[key].files}
     for key, run in by_key.items():
         if key not in newest and not run.is_reduced:
-            by_key.reduce(key, replace(run, chunks=(), is_reduced=True))
+            by_key.reduce(key, msgspec.structs.replace(run, chunks=(), is_reduced=True))
             for file in run.files - needed:
                 of_file = measurements.of_file
                 of_file.reduce(file, tuple(chunk.reduced() for chunk in of_file[file]))
@@ -341,7 +345,7 @@ def name_problems(
             label = clean(f"{job}/{place.run}/{place.rest}", 4096)
             if (place.job, place.run) in run_keys:
                 counts[place.job, place.run] += problem.count
-        named.append(replace(problem, path=label))
+        named.append(msgspec.structs.replace(problem, path=label))
     return one_per_file(named), counts
 
 

@@ -6,10 +6,10 @@ Units are converted (docs/models/run-comparison.md, Metrics).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Generic, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,8 +121,7 @@ def cell_means(cells: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
     return np.asarray(np.where(counts > 0, sums / counts, np.nan).reshape(shape))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+class Samples(msgspec.Struct, frozen=True, eq=False):
     """Both sides over the same metrics."""
 
     left: Side
@@ -161,8 +160,7 @@ def pool(parts: Sequence[tuple[int, Ints, Floats]], metrics: int, n_runs: int) -
 Key = TypeVar("Key", bound=tuple[str, ...])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunValues:
+class RunValues(msgspec.Struct, frozen=True, eq=False):
     """Values of one run in sample order, with the metric number of each.
 
     ``links``: every pair of metric number and series code in the run as ``number << 32 | code``, sorted, including
@@ -185,8 +183,7 @@ class RunValues:
         return at < self.links.size and int(self.links[at]) == link
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pool(Generic[Key]):
+class Pool(msgspec.Struct, Generic[Key], frozen=True, eq=False):
     """Samples of both sides: keys of the metrics in order, and codes of the series behind each of them.
 
     ``numbers``: the number of each metric in the runs' values. A pool of the same runs stays the same object, so that it
@@ -230,8 +227,7 @@ def pool_runs(
     return Pool(order.keys, Samples(*sides), codes, order.numbers)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Order(Generic[Key]):
+class _Order(msgspec.Struct, Generic[Key], frozen=True, eq=False):
     """Metrics of a pool in the order of their keys: keys, numbers in the runs' values, and the row of each number."""
 
     keys: tuple[Key, ...]
@@ -279,8 +275,7 @@ def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
     return metrics[starts], (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MixedUnits:
+class MixedUnits(msgspec.Struct, frozen=True, eq=False):
     """A metric (row of the pool) written in several units, and one file (job/run/path) with the rarest unit."""
 
     row: int
@@ -288,8 +283,7 @@ class MixedUnits:
     path: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnitAwarePool(Pool[MetricKey]):
+class UnitAwarePool(Pool[MetricKey], frozen=True, eq=False):
     """Samples by metric with units converted, and the metrics written in several units."""
 
     mixed: tuple[MixedUnits, ...]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from engine.core.view import NoInput, UnknownName
@@ -32,8 +32,7 @@ _WILD = frozenset("*?[")
 OWN_TIMES = "the times of their runs"  # what says which side is the newer one, if that stands in the files themselves
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sides:
+class Sides(msgspec.Struct, frozen=True, eq=False):
     """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand.
 
     ``guess``: what alone says which side is the newer one, where neither arguments nor names do; else empty."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.broker_load.cruise_control import replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster, sums

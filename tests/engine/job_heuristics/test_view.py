@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import polars as pl
 import pytest
 
@@ -80,7 +79,7 @@ def test_a_history_too_large_for_upstream_says_so(inputs: Inputs, whole: Result)
     limit = 500 * 2**20
 
     def says(size: int) -> dict[str, str]:
-        files = {**inputs.files, ended: dataclasses.replace(inputs.files[ended], size=size)}
+        files = {**inputs.files, ended: msgspec.structs.replace(inputs.files[ended], size=size)}
         result = compute(Inputs(inputs.version, files, inputs.problems, inputs._load))
         assert result.tables["heuristics"].equals(whole.tables["heuristics"]), "we judge it all the same"
         return dict(result.tables["jobs"].select("job_id", "upstream_says").iter_rows())

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 import polars as pl
@@ -128,7 +128,9 @@ def test_side_by_side() -> None:
         ("nodes", "gone z", "load", 1.0, None, None, None, "bytes_per_s"),
         ("nodes", "gone z", "parts", 3.0, None, None, None, "count"),
     ]
-    numbers = [replace(side, headline=(Headline("lost", value),)) for side, value in ((before, "1"), (after, "3%"))]
+    numbers = [
+        dataclasses.replace(side, headline=(Headline("lost", value),)) for side, value in ((before, "1"), (after, "3%"))
+    ]
     assert headlines(numbers[0], numbers[1]) == (("lost", "1", "3%"),) and headlines(before, after) == ()
     assert side_by_side((NODES,), before, before).is_empty()
     assert side_by_side((NODES,), Result("v", {}, {}), Result("v", {}, {})).is_empty()

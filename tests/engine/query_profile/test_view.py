@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import numpy as np
 import polars as pl
@@ -60,8 +60,8 @@ def test_snapshots_one_by_one_give_the_same_as_all_at_once() -> None:
     for version, stage in enumerate(stages, 1):
         files = cpu | {name: whole[name] for name in stage} | (late_info if version > 5 else {})
         given = inputs(files)
-        partial = VIEW.compute(replace(given, version=version), parameters, context)
-        fresh = VIEW.compute(replace(given, version=version), parameters, Context(now_ms=0))
+        partial = VIEW.compute(dataclasses.replace(given, version=version), parameters, context)
+        fresh = VIEW.compute(dataclasses.replace(given, version=version), parameters, Context(now_ms=0))
         assert partial.summary == fresh.summary
         assert partial.tables.keys() == fresh.tables.keys()
         assert all(frame.equals(fresh.tables[name]) for name, frame in partial.tables.items())

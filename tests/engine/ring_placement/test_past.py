@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import engine.core.view
@@ -41,7 +42,7 @@ def put(folder: Path, name: str, data: bytes, minute: int, *, in_place: bool) ->
 
 def plain(result: Result) -> Any:
     """A result without the moment that was asked for and what else could be."""
-    return replace(result, at_ms=None, detail=replace(result.detail, moments=()))
+    return dataclasses.replace(result, at_ms=None, detail=msgspec.structs.replace(result.detail, moments=()))
 
 
 def cold(folder: Path, files: dict[str, tuple[bytes, int]], parameters: RingParameters) -> Result:

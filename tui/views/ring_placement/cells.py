@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from engine.core import units
 from tui.views.ring_placement.drawing import flow_rate, sign

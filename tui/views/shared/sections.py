@@ -7,10 +7,10 @@ on screen is drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -35,8 +35,7 @@ Row = dict[str, Any]  # a row by column name
 LATER: Any = object()  # returned by ``TableOf.rows`` while rows are still being made: the table stays as it is
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOf:
+class TableOf(msgspec.Struct, frozen=True, kw_only=True):
     """A table of a section; ``id`` of its widget.
 
     ``table``: the result table that it shows. ``rows``: a function of the result that returns other rows: a frame, or a frame
@@ -53,7 +52,7 @@ class TableOf:
     name: str = ""
     rows: Callable[[Result], Any] | None = None
     arrange: Callable[[Table], Table] | None = None
-    cells: Mapping[str, Renderer] = field(default_factory=dict)
+    cells: Mapping[str, Renderer] = msgspec.field(default_factory=dict)
     looks: Callable[[Result], Looks] | None = None
     open: Callable[[Row], Any] | None = None
     sort: str = ""
@@ -88,8 +87,7 @@ class TableOf:
             table.move_to_key(self.first(result))
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A widget that draws a value: ``kind`` makes it (with its ``id``), and its ``show`` takes what ``value`` returns.
 
     ``value`` is a function of the result. With ``of``, the id of a table of the same section, it is a function of the result
@@ -129,8 +127,7 @@ class Box:
 Part = TableOf | Shown | Box
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A title and what is below it. ``mark``: what stands behind the title, as text and style. ``hidden``: whether the
     section does not apply to a result. ``hint``: how to get its first table, said if the result has none."""
 

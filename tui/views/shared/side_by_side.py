@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from textual import work
 from textual.app import ComposeResult
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from engine.core.view import Result
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """What is compared with the screen: ``parameters`` called ``name`` (None: those on screen), at ``at_ms`` (None: live);
     ``typed``: as the operator called it."""
 
@@ -102,7 +101,7 @@ class SideBySide(Level):
         if place < 0 or not steps:
             self.notify("there is nothing earlier", timeout=3)
         elif step < 0 or here < len(steps):
-            self.side = replace(self.side, at_ms=steps[place] if place < len(steps) else None, typed="")
+            self.side = msgspec.structs.replace(self.side, at_ms=steps[place] if place < len(steps) else None, typed="")
             if self.pane.result is not None:
                 self.show(self.pane.result)
         return True

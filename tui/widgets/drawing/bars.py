@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.core.units import finite
 from tui.glyphs import Glyphs
@@ -91,8 +92,7 @@ def change_bar(before: str, after: str, limit: str, mean: float | None = None) -
     return render
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """One horizontal bar: label, value, its text behind the bar, style."""
 
     label: str
@@ -120,8 +120,7 @@ def _labelled(label: str, line: Line, text: str, left: int, right: int, width: i
     return fit_line([front, *line, (" " + fit(text, right, "right", glyphs.ellipsis), "dim")], width, glyphs.ellipsis)
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A piece of a lane from ``start`` to ``end`` (None: still going on); ``sign`` is its character (one cell)."""
 
     start: float
@@ -130,8 +129,7 @@ class Span:
     sign: str = ""
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """One line of a Gantt chart or waterfall: label, pieces in drawing order, text behind."""
 
     label: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from engine.core.units import finite
 from tui.glyphs import Glyphs
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 Numbers = Sequence[Any]  # numbers in any sequence: list, NumPy array, Polars series. None, NaN and infinities are gaps.
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """A series: ``x`` ascending and ``y`` of equal length, its ``name`` for the legend, its style.
 
     ``step`` holds each value until the next; ``dashed`` distinguishes it from another; ``points`` draws no line but points,
@@ -42,8 +42,7 @@ class Series:
     shape: str = ""
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """A line across the plot at ``at`` (vertical in ``marks``, horizontal in ``rules``) with a label."""
 
     at: float
@@ -119,8 +118,7 @@ class Raster:
         return out
 
 
-@dataclass(slots=True)
-class _Column:
+class _Column(msgspec.Struct):
     """The values of a series in one column of dots."""
 
     column: int

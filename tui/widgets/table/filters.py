@@ -8,9 +8,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
 
 from engine.core import units
@@ -36,8 +36,7 @@ _TERM = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` for the opposite."""
 
     word: str = ""

@@ -6,9 +6,10 @@ Also what is known of filters before Polars is loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from engine.core import units
 
@@ -34,8 +35,7 @@ class FilterError(ValueError):
     """A filter that is not valid; the message says why in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """A column's place on screen: from cell ``x`` on, ``width`` cells."""
 
     column: Column
@@ -48,8 +48,7 @@ class Slot:
         return self.column.kind in units.NUMERIC
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The columns that fit, in order. ``hidden``: how many did not."""
 
     slots: tuple[Slot, ...]

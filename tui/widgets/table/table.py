@@ -6,9 +6,10 @@ survive updates and are remembered by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.actions import SkipAction
 from textual.binding import BindingType

@@ -8,9 +8,10 @@ rows on screen into fragments. Polars is imported when the first frame arrives, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from engine.core import units
 from tui.glyphs import BRAILLE, Glyphs
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]  # values of a row's key columns; a row has the same key wherever it moves
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The operator's choices for one table.
 
     ``sort``: column to sort by (empty: the declared order). ``filter``: text of the filter. ``columns``: names of the shown
@@ -51,8 +51,7 @@ class Choice:
     columns: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """A cell to be drawn by a renderer.
 
     ``name``: of its column. ``row``: the whole row by column name. ``width``: cells to fill. ``peak``: returns for a column
@@ -70,15 +69,14 @@ class Cell:
 Renderer = Callable[[Cell], Sequence[Fragment]]  # draws one cell; its fragments are cut or padded to the cell's width
 
 
-@dataclass(frozen=True)
-class Looks:
+class Looks(msgspec.Struct, frozen=True):
     """How rows are drawn. Shown and kept together with the rows, so that no cell is drawn from another result.
 
     ``cells`` draw the cells of some columns (by name), ``style`` returns the style of a whole row (empty: none); ``source``
     is the result that the rows are of.
     """
 
-    cells: Mapping[str, Renderer] = field(default_factory=dict)
+    cells: Mapping[str, Renderer] = msgspec.field(default_factory=dict)
     style: Callable[[Mapping[str, Any]], str] | None = None
     source: Any = None
 
@@ -123,8 +121,7 @@ def _has_values(frame: pl.DataFrame, name: str) -> bool:
     return values.dtype not in (pl.String, pl.Categorical) or bool((values != "").any())
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A frame as it is shown. ``order``: row numbers of ``frame`` in shown order (UInt32). ``error``: of the filter."""
 
     spec: Table
@@ -134,7 +131,7 @@ class Window:
     columns: tuple[Column, ...]
     error: str = ""
     looks: Looks = PLAIN
-    _peaks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    _peaks: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def height(self) -> int:
@@ -259,7 +256,7 @@ def build(
     from tui.widgets.table.filters import matching, sort_key
 
     if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
-        return replace(previous, looks=looks)
+        return msgspec.structs.replace(previous, looks=looks)
     error, mask = "", None
     if choice.filter:
         try:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
 
 from engine import __version__
@@ -59,8 +59,7 @@ def frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
             yield pl.read_ipc(io.BytesIO(rows.as_py()))
 
 
-@dataclass(frozen=True)
-class Unpack:
+class Unpack(msgspec.Struct, frozen=True):
     """Unpacks rows of one table, except those of jobs ``without``; keeps column ``PLACE`` if ``place``."""
 
     place: bool
@@ -93,8 +92,7 @@ class OtherVersion(RuntimeError):
     """Driver and worker do not have the same engine."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What all tasks of a run share. ``version``: that of the driver's engine."""
 
     view: View
@@ -174,8 +172,7 @@ def _files(jobs: pl.DataFrame, mentioned: pl.DataFrame, keys: dict[str, str]) ->
     return pairs.select("job_id", "path").unique().sort("job_id", "path")
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     key: str
     path: str
     mtime_ms: int

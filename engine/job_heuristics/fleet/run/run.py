@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
 
 from engine import __version__
@@ -69,8 +69,7 @@ _ROW_GROUP = 8 << 20  # bytes of a row group, before compression
 _FILES = "path string, mtime_ms bigint, content binary"
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What to compute. ``view``: job heuristics. ``paths`` and ``out``: anything Spark can list and write. ``day``:
     the result's folder below ``out``.
 
@@ -94,8 +93,7 @@ class Order:
         return f"{self.out.rstrip('/')}/day={self.day}" if self.day else self.out.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """Outcome of a run: files, bytes, rows by table, ``linked`` jobs (computed with others), findings by level."""
 
     files: int

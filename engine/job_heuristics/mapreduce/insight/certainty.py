@@ -8,8 +8,7 @@ are planned, container sizes fixed, and averages bounded from below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +25,7 @@ MOST = 1000
 deviations scaled by the square root of the ratio."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """When the job will probably end: ``low``, ``middle`` and ``high`` (5, 50, 95 %) as epoch ms, None if unknown;
     ``words`` states the basis."""
 
@@ -128,7 +126,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
 
 def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
     """Return the readings of each verdict over ``copies`` complete jobs, by name."""
-    thin = replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
+    thin = msgspec.structs.replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
     samples = [_sample(job, side, rng, copies) for side in thin.sides]
     drawn = {verdict.name: verdict.tree for verdict in job_verdicts(thin, rules, *samples)}
     if all(len(a.total) == len(b.total) for a, b in zip(job.sides, thin.sides, strict=True)):
@@ -141,7 +139,7 @@ def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: in
         drawn[part.name] = Tree(
             tuple(
                 tuple(
-                    replace(copy, values=_moved(copy.values, centre.value, around.value, shrink))
+                    msgspec.structs.replace(copy, values=_moved(copy.values, centre.value, around.value, shrink))
                     for copy, centre, around in zip(*branch, strict=True)
                 )
                 for branch in zip(drawn[part.name].branches, part.tree.branches, whole.tree.branches, strict=True)

@@ -7,8 +7,8 @@ A weighted copy is a possible completion of a running job (``certainty``). See d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,8 +68,7 @@ class Measures(dict[str, Array]):
 _DECLARED = {name: measure for measure in MEASURES for name in measure.names}  # all measures by each of their names
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One side's tasks to judge, in one or more groups: ``tasks`` with times, ``everything``, and the number of tasks
     ``n`` per group."""
 
@@ -103,8 +102,7 @@ class Sample:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JobVerdict:
+class JobVerdict(msgspec.Struct, frozen=True, eq=False):
     """One verdict of a job: the ``rule``, the side it judges and the readings of its gates."""
 
     rule: MapReduceRule

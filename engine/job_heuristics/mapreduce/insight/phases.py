@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.job_heuristics.mapreduce.model.model import RUNNING, SUCCEEDED, UNKNOWN, Attempts, Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True):
     """One bar of the waterfall, ``start_ms`` to ``end_ms`` (epoch ms), with name and meaning."""
 
     name: str
@@ -78,8 +77,7 @@ def _last(moments: Ints, mask: NDArray[np.bool_]) -> int:
     return int(moments[mask].max(initial=0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gantt:
+class Gantt(msgspec.Struct, frozen=True, eq=False):
     """Attempts on a minimal number of lanes. ``order``: attempt indices by start; ``lane`` and ``wave`` (from 0) per
     attempt, -1 for attempts that never started; ``lanes``: number; ``map_waves``/``reduce_waves``: longest chain of
     one side on a lane; ``wait_ms`` container wait per attempt (task started to attempt started; UNKNOWN for retries
@@ -166,8 +164,7 @@ def _clipped_sums(ordered: Ints, edges: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(ordered - origin)])[index] + (edges - origin) * (len(ordered) - index)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One link of the critical path, latest first in the search, earliest first in the result: attempt index (or -1
     for a wait), from when to when, and why it could not begin earlier."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -299,8 +299,7 @@ _OF_JOBS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(msgspec.Struct, frozen=True):
     """Input numbers of recommendations. ``sides``: name → one value per job and side (map then reduce), ``n`` being 0
     for missing sides; ``waits``: name → one value per job, and whether it is known."""
 

@@ -7,8 +7,7 @@ docs/models/job-heuristics.md, "Causes of long tasks".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,8 +65,7 @@ def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
     return k, float(ordered[:k].sum()) / total if total > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A robust line ``y = intercept + slope x``; ``spread`` is the robust standard deviation of the residuals,
     ``explained`` 0-1 the share of y's variance (with the final weights) explained by x."""
 
@@ -133,8 +131,7 @@ def _weighted_line(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
     return slope, float(my - slope * mx)
 
 
-@dataclass(frozen=True, slots=True)
-class Outlier:
+class Outlier(msgspec.Struct, frozen=True):
     """A node or rack whose tasks ran longer than their bytes explain: ``ratio``: median of actual over expected run
     time of its ``tasks``; ``lost_ms``: excess time; ``z``: deviation in robust standard deviations of a group median."""
 
@@ -145,8 +142,7 @@ class Outlier:
     z: float
 
 
-@dataclass(frozen=True, slots=True)
-class Causes:
+class Causes(msgspec.Struct, frozen=True):
     """Causes of a side's long tasks. Counts by cause add up to ``long``; ``words`` is the sentence."""
 
     line: Line

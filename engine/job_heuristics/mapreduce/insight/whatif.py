@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -33,8 +33,7 @@ LARGEST = 2**53  # upper limit of predicted ms, bytes or records
 MOST = 100_000  # most tasks of a side that are simulated
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """What to change; None keeps what the job had. Containers in MB, ``split_bytes`` the mean input of a map,
     ``slowstart`` 0-1 the share of finished maps at which reducers start."""
 
@@ -45,8 +44,7 @@ class Scenario:
     slowstart: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(msgspec.Struct, frozen=True):
     """Dr. Elephant's four metrics: MB s used and wasted, ms of wait and run time."""
 
     used_mb_s: int
@@ -55,8 +53,7 @@ class Metrics:
     runtime_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prediction:
+class Prediction(msgspec.Struct, frozen=True, eq=False):
     """A job under a scenario: the changed ``job``, its metrics, the level per heuristic, the model in words, and
     warnings (a container below the peak, more map output than the sort buffer)."""
 
@@ -128,16 +125,22 @@ def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
     shift = makespan(maps.total, _slots(map_slots, job.maps, maps)) - makespan(job.maps.total, map_slots)
     if len(maps.finish):
         shift = max(shift, int(maps.total.max()) - (ended - int(job.maps.start.min())))
-    maps = replace(maps, finish=maps.finish + (ended + shift - int(maps.finish.max()))) if len(maps.finish) else maps
+    maps = (
+        msgspec.structs.replace(maps, finish=maps.finish + (ended + shift - int(maps.finish.max())))
+        if len(maps.finish)
+        else maps
+    )
     reduces, longer = _reduces(job, scenario, ended, assumptions, warnings)
     last = int(job.reduces.finish.max()) if len(job.reduces.finish) else ended
     if len(reduces.finish):
-        reduces = replace(reduces, finish=reduces.finish + (last + shift + longer - int(reduces.finish.max())))
+        reduces = msgspec.structs.replace(
+            reduces, finish=reduces.finish + (last + shift + longer - int(reduces.finish.max()))
+        )
     row = dict(job.row)
     if row.get("finish_ms") is not None:
         moved = shift + (longer if len(job.reduces.total) else 0)
         row["finish_ms"] = max(int(row["submit_ms"] or 0), int(row["finish_ms"]) + moved)
-    changed = replace(job, row=row, maps=maps, reduces=reduces)
+    changed = msgspec.structs.replace(job, row=row, maps=maps, reduces=reduces)
     if shift or longer:
         assumptions.append("containers at once, dealt greedily: " + ", ".join(_at_once(job, maps, reduces)))
     levels = {verdict.name: verdict.level for verdict in job_verdicts(changed, rules)}
@@ -170,7 +173,7 @@ def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[
     peak = int(side.peak.max()) // MB if len(side.peak) else 0
     if peak >= mb:
         warnings.append(f"a {side.word} reached {peak} MB: a container of {mb} MB would be killed")
-    return replace(side, container_mb=mb, stated_mb=mb)
+    return msgspec.structs.replace(side, container_mb=mb, stated_mb=mb)
 
 
 def _start_cost(side: Side, work: Ints) -> float:
@@ -190,7 +193,7 @@ def _taken(side: Side, at: Ints, per_task: float) -> Side:
     """Return the side with the tasks ``at``; input-dependent numbers are scaled by ``per_task``, memory is unchanged."""
     taken = side.at(at)
     scaled: dict[str, Any] = {name: _whole(getattr(taken, name) * per_task) for name in _BY_INPUT}
-    return replace(taken, n=len(at), planned=len(at), untimed=NO_COUNTERS, **scaled)
+    return msgspec.structs.replace(taken, n=len(at), planned=len(at), untimed=NO_COUNTERS, **scaled)
 
 
 _BY_INPUT = ("size", "cpu", "gc", "spilled", "out_records", "out_bytes")  # numbers of a task that grow with its input
@@ -220,7 +223,7 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
         np.median(side.out_bytes)
     ):
         warnings.append("the output of the larger maps no longer fits the sort buffer: they would spill more than once")
-    return replace(
+    return msgspec.structs.replace(
         changed,
         total=total,
         shuffle=np.zeros(wanted, dtype=np.int64),
@@ -272,11 +275,13 @@ def _reduces(
         fixed = max(int(cost * (1 - factor)), -LARGEST)
         start, idle = start[at], idle[at]
         tail, sort, code = share(tail), share(sort), np.maximum(0, share(code) + fixed)
-        side = replace(_taken(side, at, factor), start=start)
+        side = msgspec.structs.replace(_taken(side, at, factor), start=start)
     total = idle + tail + sort + code
     after = total - idle
     longer = makespan(after, _slots(slots, job.reduces, side)) - before_span
-    return replace(side, total=total, shuffle=idle + tail, sort=sort, start=start, finish=start + total), longer
+    return msgspec.structs.replace(
+        side, total=total, shuffle=idle + tail, sort=sort, start=start, finish=start + total
+    ), longer
 
 
 def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, tail: Ints) -> tuple[Ints, Ints]:

@@ -7,9 +7,9 @@ One job and all jobs use the same kernels and so give the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -36,8 +36,7 @@ PEAK = pl.max_horizontal(
 """Largest known physical memory of a task, bytes; 0: not measured."""
 
 
-@dataclass(frozen=True)
-class TaskArrays:
+class TaskArrays(msgspec.Struct, frozen=True, dict=True):
     """Tasks in the order of the task model. ``job``: index into the list of jobs asked for; ``state``: ``STATES``;
     ``numbers``: int64 by name (``TASK_NUMBERS``, ``peak``) of ``timed`` tasks only; ``counters``: int64 by name
     (``OF_ALL_TASKS``) of all tasks."""
@@ -65,8 +64,7 @@ class TaskArrays:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class AttemptArrays:
+class AttemptArrays(msgspec.Struct, frozen=True):
     """Attempts that have started, in the order of the attempt model. ``finished`` and ``shuffled``: whether
     ``finish_ms`` and ``shuffle_finish_ms`` are known; ``raced``: an attempt of the same task was speculative."""
 

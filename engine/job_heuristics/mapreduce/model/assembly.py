@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import polars as pl
 
 from engine.core.incremental import Partials
@@ -336,8 +336,7 @@ def _over_limit(events: Events) -> pl.Expr:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NamedJobs:
+class NamedJobs(msgspec.Struct, frozen=True):
     """Job ids that one file names: in its events, in configurations that it holds, and in its file name."""
 
     in_events: frozenset[str]

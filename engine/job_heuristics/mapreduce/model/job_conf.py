@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.display import integer
@@ -58,14 +58,13 @@ ADVICE_KEYS = (
 _COST_NAMES = {key: name for name, (key, _) in COST_KEYS.items()}
 
 
-@dataclass(slots=True)
-class Settings:
+class Settings(msgspec.Struct):
     """Settings of one job: ``properties`` for verdicts; ``cost``: positive numbers of ``COST_KEYS``, by name;
     ``advice``: those of ``ADVICE_KEYS``."""
 
-    properties: dict[str, str] = field(default_factory=dict)
-    cost: dict[str, int] = field(default_factory=dict)
-    advice: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    cost: dict[str, int] = msgspec.field(default_factory=dict)
+    advice: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def settings_by_job(conf: pl.DataFrame) -> dict[str, Settings]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -65,8 +65,7 @@ def _spans(names: pl.Series) -> dict[str, tuple[int, int]]:
     return {job: (begin, height) for job, begin, height in zip(runs["value"].to_list(), begins, heights, strict=False)}
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Jobs with ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and ``conf`` (CONF_MODEL),
     each with exactly its declared columns in its declared order.
 
@@ -74,9 +73,9 @@ class Model:
     ``tasks``, ``attempts`` and ``conf`` are concatenated on first use: avoid them on the live path.
     """
 
-    parts: Mapping[str, JobPart] = field(repr=False)
-    revisions: Mapping[str, int] = field(repr=False, default_factory=dict)
-    _last_part: dict[frozenset[str], Model] = field(repr=False, compare=False, default_factory=dict)
+    parts: Mapping[str, JobPart]
+    revisions: Mapping[str, int] = msgspec.field(default_factory=dict)
+    _last_part: dict[frozenset[str], Model] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, jobs: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame, conf: pl.DataFrame) -> Model:
@@ -194,8 +193,7 @@ SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3  # outcome codes of ``Attempts.o
 UNKNOWN = -1  # a time missing from the history
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True, eq=False):
     """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
 
     ``task``: number from 0 over both sides; ``scheduled``: start of its task (a container wait only for first
@@ -220,8 +218,7 @@ class Attempts:
         return len(self.task)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class Side(msgspec.Struct, frozen=True, eq=False):
     """The maps or the reduces of one job. Arrays hold the tasks with times, in task order. ``n``: ended tasks,
     ``planned``: tasks the job will have; ``size``: bytes read by a map or fetched by a reduce; ``peak``: peak
     physical memory in bytes (Hadoop 3's maximum, else the last snapshot); ``container_mb`` as in the metrics,
@@ -254,10 +251,10 @@ class Side:
 
     def at(self, places: Ints) -> Side:
         """Return the side restricted to the tasks at ``places`` (which may repeat); ``n`` and ``planned`` stay."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
         taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
-        return replace(
+        return msgspec.structs.replace(
             self, **taken, hosts=hosts, racks=racks, others={name: v[places] for name, v in self.others.items()}
         )
 
@@ -277,8 +274,7 @@ class Side:
         return "map" if self.name == "map" else "reducer"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class Job(msgspec.Struct, frozen=True, eq=False):
     """One job: its row of the job model, its configuration, both sides and all attempts."""
 
     row: Mapping[str, Any]

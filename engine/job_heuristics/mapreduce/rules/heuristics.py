@@ -6,7 +6,6 @@ See docs/models/job-heuristics.md, "The MapReduce heuristics". What Tez shares o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,8 +40,7 @@ from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules import advice
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MapReduceHeuristic(SideHeuristic):
+class MapReduceHeuristic(SideHeuristic, frozen=True, kw_only=True, eq=False):
     """A heuristic of MapReduce jobs. ``advice``: what to do, from the severity and the job."""
 
     application: str = "mapreduce"

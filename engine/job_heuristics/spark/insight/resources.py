@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ IDLE_TIMEOUT, IDLE_MS, IDLE_SHARE = "spark.dynamicAllocation.executorIdleTimeout
 """Idle time, by default, after which dynamic allocation gives an executor back; and the part of it that tells."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """One executor: its container, cores, task slots (cores over cores of a task), start and end."""
 
     executor: Executor
@@ -53,8 +52,7 @@ class Held:
         return self.end_ms - self.begin_ms
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(msgspec.Struct, frozen=True, dict=True):
     """All executors that run tasks, and the container of a driver that runs none."""
 
     app: App

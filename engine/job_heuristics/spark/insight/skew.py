@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ DATA_RATIO, HOST_RATIO = 2.0, 1.5
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class StageTasks:
+class StageTasks(msgspec.Struct, frozen=True):
     """Distribution of a stage attempt's successful tasks: times in ms, bytes read (input and shuffle). ``cause``:
     data, host, keys, or empty if not skewed; ``host``: of the longest task; ``host_ratio``: slowdown there in a
     skewed stage; ``tail_ms``: slot time idle while the last tasks ran."""

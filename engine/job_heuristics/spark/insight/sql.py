@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from engine.job_heuristics.spark.model.app import (
     App,
@@ -17,14 +18,13 @@ LEAST_TIME_MS, LEAST = 1000, {"rows": 100_000, "bytes": 1 << 20}  # thresholds b
 _IDS = re.compile(r"#\d+L?")
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRow:
+class PlanRow(msgspec.Struct, frozen=True):
     """One node of a plan: ``depth`` below the root, ``name``, ``text``, and its metrics by name (times in ms)."""
 
     depth: int
     name: str
     text: str
-    metrics: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def time_ms(self) -> int:

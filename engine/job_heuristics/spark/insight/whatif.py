@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
 from heapq import heapreplace
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -26,8 +26,7 @@ _UNLIMITED = 2**40  # executors whose slots are more than an application has tas
 NEAR = 1.05  # an application is near its best time within this factor
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Concurrent jobs: their stages in a valid order, each with id, indices of its parents and ms of its tasks."""
 
     stages: tuple[int, ...]
@@ -53,8 +52,7 @@ class Group:
         return max(ends, default=0)
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True, eq=False):
     """Inputs of the prediction: ``driver_ms`` outside of jobs, groups, slots per executor, peak number of executors."""
 
     driver_ms: int
@@ -62,7 +60,7 @@ class Schedule:
     slots_each: int
     executors: int
     run_ms: int
-    _known: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[int, int] = msgspec.field(default_factory=dict)
 
     def time_ms(self, executors: int, slots_each: int | None = None) -> int:
         """Return the predicted run time on ``executors``."""
@@ -95,7 +93,7 @@ class Schedule:
 
     def with_groups(self, groups: tuple[Group, ...]) -> Schedule:
         """Return the schedule with other tasks."""
-        return replace(self, groups=groups, _known={})
+        return msgspec.structs.replace(self, groups=groups, _known={})
 
 
 def schedule(app: App, held: Resources | None = None) -> Schedule:
@@ -144,8 +142,7 @@ def _group(wanted: set[int], stages: dict[int, list[Stage]], tasks: dict[int, tu
     return Group(tuple(order), parents, tuple(tasks[stage] for stage in order))
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """Other executors, cores of each, MB of each, and tasks of stages that read shuffled data; None: unchanged."""
 
     executors: int | None = None
@@ -154,8 +151,7 @@ class Scenario:
     partitions: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True):
     """Numbers that a scenario changes: Dr. Elephant's metrics, run time, and executor cost, MB s."""
 
     used_mb_s: int
@@ -164,8 +160,7 @@ class Numbers:
     cost_mb_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(msgspec.Struct, frozen=True):
     """Numbers and severities (0-4, by name of the heuristic) under a scenario."""
 
     numbers: Numbers
@@ -197,7 +192,7 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
     mb = resources(changed).held[0].mb if changed.executors and resources(changed).held else 0
     driver = held.driver_mb * max(0, changed.runtime_ms or 0) if held.driver_ms else 0
     cost = (count * mb * max(0, changed.runtime_ms or 0) + driver) / 1000
-    return Prediction(replace(numbers(changed), cost_mb_s=cost), levels)
+    return Prediction(msgspec.structs.replace(numbers(changed), cost_mb_s=cost), levels)
 
 
 def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> App:
@@ -208,15 +203,19 @@ def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> Ap
     set_up = {f"spark.executor.{key}": str(value) for key, value in wanted.items() if value is not None}
     runtime_ms = max(0, runtime_ms)
     end = (app.start_ms or 0) + runtime_ms
-    attempts = tuple(replace(each, end_ms=end) if k == 0 else each for k, each in enumerate(app.attempts))
+    attempts = tuple(
+        msgspec.structs.replace(each, end_ms=end) if k == 0 else each for k, each in enumerate(app.attempts)
+    )
     executors = app.executors
     workers = [one for one in executors if one.name != DRIVER]
     if scenario.executors is not None and workers and scenario.executors != sum(one.active for one in workers):
         executors = _dealt(workers, scenario.executors, scenario.cores) + tuple(
             e for e in executors if e.name == DRIVER
         )
-    executors = tuple(replace(e, duration_ms=runtime_ms) if e.name == DRIVER else e for e in executors)
-    return replace(app, properties={**app.properties, **set_up}, attempts=attempts, end_ms=end, executors=executors)
+    executors = tuple(msgspec.structs.replace(e, duration_ms=runtime_ms) if e.name == DRIVER else e for e in executors)
+    return msgspec.structs.replace(
+        app, properties={**app.properties, **set_up}, attempts=attempts, end_ms=end, executors=executors
+    )
 
 
 def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Executor, ...]:
@@ -225,7 +224,7 @@ def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Exec
     share = {name: sum(getattr(one, name) for one in workers) // count for name in names}
     first = workers[0]
     return tuple(
-        replace(first, name=str(k), active=True, remove_ms=None, cores=cores or first.cores, **share)
+        msgspec.structs.replace(first, name=str(k), active=True, remove_ms=None, cores=cores or first.cores, **share)
         for k in range(count)
     )
 

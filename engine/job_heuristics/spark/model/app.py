@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ DRIVER = "driver"  # id of the driver among the executors
 NO_SUMS: dict[str, int] = dict.fromkeys(METRIC_NAMES, 0)
 
 
-@dataclass(slots=True)
-class SparkJob:
+class SparkJob(msgspec.Struct):
     """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED;
     ``stages``: ids of its stages; counts of tasks are the history server's."""
 
@@ -37,8 +36,7 @@ class SparkJob:
     error: str | None = None
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(msgspec.Struct):
     """One attempt of a stage. ``status`` PENDING, ACTIVE, COMPLETE, FAILED or SKIPPED; ``sums``: its tasks' metrics;
     ``outside``: processes of Python, R or a pipe do a part of its work, whose processor time Spark does not count."""
 
@@ -59,7 +57,7 @@ class Stage:
     completed_tasks: int = 0
     failed_tasks: int = 0
     killed_tasks: int = 0
-    sums: Mapping[str, int] = field(default_factory=lambda: NO_SUMS)
+    sums: Mapping[str, int] = msgspec.field(default_factory=lambda: NO_SUMS)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -72,8 +70,7 @@ class Stage:
         return self.sums["remote_bytes"] + self.sums["local_bytes"]
 
 
-@dataclass(slots=True)
-class Executor:
+class Executor(msgspec.Struct):
     """One executor, or the driver. ``duration_ms``: time of its tasks, for the driver that of the application;
     ``active`` False: removed."""
 
@@ -98,11 +95,10 @@ class Executor:
     shuffle_write: int = 0
     task_ms: int = 0
     run_ms: int = 0
-    peaks: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(PEAKS, 0))
+    peaks: Mapping[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(PEAKS, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A stored RDD: peak bytes in memory and on disk, numbers of blocks stored and dropped."""
 
     memory: int = 0
@@ -111,8 +107,7 @@ class Stored:
     dropped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AppAttempt:
+class AppAttempt(msgspec.Struct, frozen=True):
     """One attempt of an application; ``end_ms`` None: no end in its log."""
 
     attempt: str | None
@@ -122,8 +117,7 @@ class AppAttempt:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class SqlExecution:
+class SqlExecution(msgspec.Struct, frozen=True):
     """One execution of SQL: ``plan`` as packed by ``reading.spark.plans``."""
 
     number: int
@@ -135,8 +129,7 @@ class SqlExecution:
     plan: bytes | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class App:
+class App(msgspec.Struct, frozen=True, eq=False):
     """One application. ``attempts``: newest first, all else is of the newest. ``properties``: its Spark properties
     (None: not a text); ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN; ``end_ms``: its end, or the newest
     time in the log while running.
@@ -161,11 +154,11 @@ class App:
     tasks: pl.DataFrame
     running: pl.DataFrame
     sql: tuple[SqlExecution, ...] = ()
-    sql_metrics: Mapping[int, int] = field(default_factory=dict)
+    sql_metrics: Mapping[int, int] = msgspec.field(default_factory=dict)
     batches: pl.DataFrame | None = None
-    cpus: Mapping[int, int] = field(default_factory=dict)
+    cpus: Mapping[int, int] = msgspec.field(default_factory=dict)
     gpu_profiles: frozenset[int] = frozenset()
-    stored: Mapping[int, Stored] = field(default_factory=dict)
+    stored: Mapping[int, Stored] = msgspec.field(default_factory=dict)
     upstream_error: str = ""
     notes: tuple[str, ...] = ()
 

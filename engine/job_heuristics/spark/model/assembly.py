@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from engine.core.incremental import Partials
@@ -32,8 +32,7 @@ _YARN = re.compile(r"(application_\d+_\d+)(?:_(\d+))?$")
 Part = tuple[int, str | None]  # a file, and the log within it if it is an archive
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """One log, or before they are joined one of its ``parts``, which are in order, without those replaced by a compacted one.
 
     ``group``: equal for the parts of a rolling log; ``number``: position among them, plus a half if compacted, 0 if ``date``
@@ -121,7 +120,7 @@ def _joined(parts: list[Log]) -> Log:
         numbers != list(range(numbers[0], numbers[0] + len(numbers))) or (numbers[0] != 1 and not parts[0].number % 1)
     )
     ended = any(part.ended for part in parts)
-    return replace(
+    return msgspec.structs.replace(
         first, parts=tuple(chain.from_iterable(part.parts for part in parts)), ended=ended,
         growing=not ended and any(part.growing for part in parts), mtime_ms=max(part.mtime_ms for part in parts), gap=gap,
         old=any(part.old for part in parts),

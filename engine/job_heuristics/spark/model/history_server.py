@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -28,8 +28,7 @@ Frames = Mapping[str, pl.DataFrame]
 """The rows of one log in its order, by input table; ``seq`` grows over all its parts."""
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """Jobs and stages descending, executors by name; ``ends`` with start and outcome; ``running``: tasks without an end."""
 
     jobs: tuple[SparkJob, ...]
@@ -116,16 +115,17 @@ def _places(frame: pl.DataFrame) -> dict[Key, Ints]:
     return {(stage, attempt): at.to_numpy() for stage, attempt, at in zip(*grouped.get_columns(), strict=True)}
 
 
-@dataclass(eq=False)
-class _LiveStage:
+class _LiveStage(msgspec.Struct, eq=False):
     """A stage attempt while the history server follows it, between the log positions ``created`` and ``removed``."""
 
     stage: Stage
     created: int
     removed: int = _NEVER
     by_task: bool = False  # whether the end of its last task removes it, which also rewrites its jobs, even ended ones
-    watching: dict[int, int] = field(default_factory=dict)  # jobs its tasks count for, and from which log position
-    spans: list[tuple[int, int, int]] = field(default_factory=list)
+    watching: dict[int, int] = msgspec.field(
+        default_factory=dict
+    )  # jobs its tasks count for, and from which log position
+    spans: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     """Jobs its tasks counted for, with first and last log position."""
 
     def watch(self, jobs: Iterable[int], seq: int) -> None:
@@ -300,12 +300,11 @@ class _Replay:
 # -- executors -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Rdd:
+class _Rdd(msgspec.Struct):
     """State of a stored RDD: executors of each block, and memory by executor."""
 
-    holders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    used: dict[str, int] = field(default_factory=dict)
+    holders: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
+    used: dict[str, int] = msgspec.field(default_factory=dict)
     memory: int = 0
     disk: int = 0
 

@@ -4,7 +4,6 @@ Dr. Elephant's rules for Spark applications."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ from engine.job_heuristics.tables import JOBS, SEVERITIES
 SPARK = "spark"  # application type of Spark's heuristics in HeuristicConf.xml, and name of the type in lists
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SparkHeuristic(Heuristic):
+class SparkHeuristic(Heuristic, frozen=True, kw_only=True, eq=False):
     """A heuristic of Spark applications.
 
     ``measure``: its measures of one application; ``describe``: Dr. Elephant's labels and values at a severity 0-4;

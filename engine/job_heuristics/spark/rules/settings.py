@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import Setting, Wish

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import Cluster

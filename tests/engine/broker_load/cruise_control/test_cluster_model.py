@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from engine.broker_load.cruise_control.cluster_model import Cluster, load_columns, statistics, sums
 from engine.broker_load.model.topology import Broker

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy
+from msgspec.structs import replace
 
 from engine.broker_load.cruise_control.regression import bucket_of, half_widths, train
 from engine.broker_load.model.measured import Observations

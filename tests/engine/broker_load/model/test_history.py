@@ -7,6 +7,7 @@ import random
 import shutil
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -193,7 +194,7 @@ def test_a_description_that_says_the_same_keeps_the_rounds(tmp_path: Path) -> No
         # The scrapes are the same files still: only the description is new.
         kept = {i: info for i, info in inputs.files.items() if info.label != "metrics.csv"}
         scrapes = next(info for info in inputs.files.values() if info.label == "metrics.csv")
-        files = kept | {1: dataclasses.replace(scrapes, id=1, version=1)}
+        files = kept | {1: msgspec.structs.replace(scrapes, id=1, version=1)}
         whole = {t.name: inputs.table(t.name) for t in INPUTS}
         whole["metrics"] = whole["metrics"].with_columns(pl.lit(1, pl.UInt32).alias(FILE))
         inputs = dataclasses.replace(inputs, files=files, _load=whole.__getitem__)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from engine.core.view import Result, TooLarge, UnknownName
 from engine.job_heuristics.fleet import stored_jobs
@@ -162,7 +163,7 @@ def test_histories_override_results_and_newer_results_older(
         "jobs": local.tables["jobs"].with_columns(name=pl.lit("renamed")),
     }
     listing = local.detail.listing.with_columns(name=pl.lit("renamed"))
-    newer = replace(local, tables=renamed, detail=replace(local.detail, listing=listing))
+    newer = dataclasses.replace(local, tables=renamed, detail=dataclasses.replace(local.detail, listing=listing))
     other = write(tmp_path / "newer", newer, {}, at="2026-02-02T00:00:00Z")
     both = compute(written, other)
     assert both.detail.listing["name"].unique().to_list() == ["renamed"]
@@ -293,7 +294,7 @@ def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, t
     session.scan(final=True)
     assert session.status.files == 1
     first = session.compute("job-heuristics", JobParameters(), now_ms=NOW)
-    day = write(root / "day=2026-01-02", replace(local, tables=local.tables), {}, at="2026-01-03T00:00:00Z")
+    day = write(root / "day=2026-01-02", dataclasses.replace(local, tables=local.tables), {}, at="2026-01-03T00:00:00Z")
     assert session.scan(final=True) == {"job-heuristics"} and session.status.files == 2
     second = session.compute("job-heuristics", JobParameters(), now_ms=NOW)
     assert "2 fleet results" in second.notes[0] and second.summary == first.summary

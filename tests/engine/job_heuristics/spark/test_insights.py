@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters

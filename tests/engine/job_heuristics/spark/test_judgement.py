@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from engine.job_heuristics.dr_elephant.heuristic import default_rules, shipped
 from engine.job_heuristics.dr_elephant.judged import in_order

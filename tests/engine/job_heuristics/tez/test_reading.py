@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,10 +166,10 @@ def test_counters_and_events_tell_what_shuffles_caches_and_parallelism_did() -> 
             facts["counters"] = {"counterGroups": [placed, cached]}
         elif event.kind == "VERTEX_INITIALIZED":
             facts["servicePlugin"] = "LLAP"
-        made.append(replace(event, facts=facts))
+        made.append(dataclasses.replace(event, facts=facts))
         if event.kind == "VERTEX_INITIALIZED" and event.name.endswith("_02"):
             made[-1].facts["numTasks"] = 9
-            made.append(replace(event, kind="VERTEX_CONFIGURE_DONE", facts={"numTasks": 3}))
+            made.append(dataclasses.replace(event, kind="VERTEX_CONFIGURE_DONE", facts={"numTasks": 3}))
     result = computed({"/in/dag_1": tez.proto_head() + tez.proto(made)})
     found = {row["topic"]: row for row in result.tables["insights"].iter_rows(named=True)}
     assert not result.problems

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.ring_placement.dskit import replicas
 from engine.ring_placement.dskit.replicas import replica_sets

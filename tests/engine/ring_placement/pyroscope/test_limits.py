@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine.ring_placement.pyroscope import prng
 from engine.ring_placement.pyroscope.adaptive_placement import (
@@ -33,7 +34,7 @@ def test_a_heartbeat_is_too_old_above_the_timeout() -> None:
     assert (late := member.at(160 * S + 1, 60)).state == "UNHEALTHY" and late.written == "ACTIVE"
     assert member.at(10**6 * S, 0).state == member.at(10**6 * S, 0.5).written == "ACTIVE"
     assert Member("a").at(160 * S, 60).state == "ACTIVE"
-    assert replace(member, state="odd").at(160 * S + 1, 60).state == "odd"
+    assert dataclasses.replace(member, state="odd").at(160 * S + 1, 60).state == "odd"
     assert not late.placed and member.placed
 
 
@@ -146,7 +147,7 @@ def test_sums_of_a_placement() -> None:
     assert placed.groups.weight.tolist() == [4, 3, 3, 4, 5]
     none = place(Ring.of([]), _keys(*ROWS), 3)
     assert (none.rejected, none.groups.total, len(none.receivers)) == (19, 0, 0)
-    leaving = Ring.of(replace(m, state="LEAVING") for m in RING.members)
+    leaving = Ring.of(dataclasses.replace(m, state="LEAVING") for m in RING.members)
     assert place(leaving, _keys(*ROWS), 3).rejected == 19
     assert place(Ring.of([]), _keys(), 3).rejected == 0
 

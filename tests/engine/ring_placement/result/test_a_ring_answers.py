@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_a_dead_node_leaves_no_tolerance() -> None:
     found = headline(replicated(), "single failure")
     assert (found.value, found.level) == ("each survivable", "ok")
     members = mimir.ingesters()
-    dead = [replace(members[0], beat_s=START_S - 900), *members[1:]]
+    dead = [dataclasses.replace(members[0], beat_s=START_S - 900), *members[1:]]
     page = {"mimir/ring.json": mimir.page(dead, START_S), "mimir/overrides.yaml": mimir.OVERRIDES.encode()}
     result = VIEW.compute(inputs(page), RingParameters(), Context(now_ms=0))
     fatal = [finding.subject for finding in result.findings if finding.level == "severe"]

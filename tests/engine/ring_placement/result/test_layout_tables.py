@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 from tests.engine.ring_placement.cases import computed, even, page, result_of, table
 
@@ -17,7 +17,7 @@ def test_shards_without_load_are_not_called_rejected() -> None:
 
 def test_nodes_that_take_no_data_stand_first_whatever_fails() -> None:
     cluster, loads = even(12)
-    cluster[7] = replace(cluster[7], state="UNHEALTHY")
+    cluster[7] = dataclasses.replace(cluster[7], state="UNHEALTHY")
     for pairs in ((), (("fail", "segment-writer-7,segment-writer-2"), ("regime", "left"))):
         result = computed(cluster, loads, *pairs)
         assert result.tables["nodes"]["instance"][0] == "segment-writer-7"

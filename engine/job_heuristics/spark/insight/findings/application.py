@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import polars as pl
+from msgspec.structs import replace
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import GROWS, MORE, PROVISIONAL, Insight, level

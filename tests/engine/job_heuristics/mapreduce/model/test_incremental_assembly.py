@@ -86,7 +86,7 @@ class Watched:
         for name in ("jobs", "tasks", "attempts", "conf"):
             assert getattr(kept, name).equals(getattr(fresh, name)), name
         for mine, other in zip(kept.arrays, fresh.arrays, strict=True):
-            for field in mine.__dataclass_fields__:
+            for field in mine.__struct_fields__:
                 a, b = getattr(mine, field), getattr(other, field)
                 pairs = [(a[k], b[k]) for k in b] if field in ("numbers", "counters") else [(a, b)]
                 assert all((x == y).all() and x.dtype == y.dtype for x, y in pairs), field

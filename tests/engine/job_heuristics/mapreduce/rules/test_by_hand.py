@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.mapreduce.model import model as job_arrays
