@@ -180,8 +180,7 @@ class FramePartials(_Stamps[K], Generic[K]):
 
     def _heights_of(self, frame: pl.DataFrame, groups: Sequence[K]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Number of rows of each of ``groups`` in ``frame``."""
-        runs = frame[self.by].rle().struct.unnest()
-        rows = dict(zip(runs["value"].to_list(), runs["len"].to_list(), strict=True))
+        rows = {group: rows for rows, group in frame[self.by].rle().struct.unnest().iter_rows()} if frame.height else {}
         return np.fromiter((rows.get(group, 0) for group in groups), np.int64, len(groups))
 
     def frame(self, name: str) -> pl.DataFrame:

@@ -368,7 +368,7 @@ class Store:
 
 
 def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))
+    return frame.hstack([pl.Series(FILE, np.full(frame.height, file, np.uint32))])
 
 
 def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:

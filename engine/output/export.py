@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
+from polars import selectors
 
 from engine.core import units
 from engine.core.reading import clean, harmless, harmless_json
@@ -31,13 +32,14 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
             yield dict(zip(names, row, strict=True))
 
 
+_FINITE = pl.when(selectors.float().is_finite()).then(selectors.float())
+
+
 def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any]]]:
     """Yield the columns of ``frame`` as lists of JSON-ready values, ``_BATCH`` rows at a time."""
-    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     nested = {name for name, dtype in frame.schema.items() if dtype.is_nested() and _has_floats(dtype)}
     for start in range(0, frame.height, _BATCH):
-        batch = frame.slice(start, _BATCH)
-        batch = batch.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats)
+        batch = frame.slice(start, _BATCH).with_columns(_FINITE)
         columns: list[list[Any]] = []
         for name in frame.columns:
             values = batch.get_column(name).to_list()
@@ -133,7 +135,7 @@ def to_text(frame: pl.DataFrame, table: Table, width: int = 0) -> str:
     units_by_name = {c.name: "" if c.kind == "time_ms" else c.unit for c in table.columns}
     header = [f"{name} ({unit})" if (unit := units_by_name.get(name)) else name for name in frame.columns]
     body = list(_words(frame, table))
-    right = [frame.schema[name].is_numeric() for name in frame.columns]
+    right = [dtype.is_numeric() for dtype in frame.dtypes]
     widths = [max([len(title), *(len(line[i]) for line in body)]) for i, title in enumerate(header)]
     shown = list(range(len(header)))
     if width:

@@ -118,7 +118,7 @@ def to_text(view: View, result: Result, only: str | None = None, width: int = 0)
         shown = result.focused(name, frame)
         # A text leaves out columns without a value in any row, such as those of another kind of input.
         if shown.height:
-            shown = shown.select([column.name for column in shown if column.null_count() < shown.height])
+            shown = shown[[column.name for column in shown if column.null_count() < shown.height]]
         meaning = declared[name].meaning
         if shown.height < frame.height:
             meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"

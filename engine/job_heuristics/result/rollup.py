@@ -44,7 +44,7 @@ def summary(listing: pl.DataFrame) -> dict[str, float]:
     counts |= {f"jobs_{word.lower()}": severities.get(word, 0) for word in SEVERITIES}
     counts["jobs_not_judged"] = severities.get(None, 0)
     counts["jobs_upstream_shows_nothing"] = int((listing["upstream_says"] != "").sum())
-    sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s", *_WEIGHED))
+    sums = listing.select(_summed(name) for name in ("score", "used_mb_s", "wasted_mb_s", *_WEIGHED))
     return {"jobs": listing.height, **counts, **{each.name: sum(each.drop_nulls().to_list()) for each in sums}}
 
 

@@ -113,17 +113,17 @@ def merged(rows: pl.DataFrame, keys: Iterable[str]) -> pl.DataFrame:
     count = int(code.max()) + 1
     last = np.zeros(count, dtype=np.int64)
     last[code] = np.arange(rows.height)  # of several the last
-    made = rows[pl.Series(last)]
+    made = rows[last]
     if count == rows.height:
         return made
+    missing = rows.select(pl.col(columns).is_null())  # one query for all columns
     for name in columns:
-        if not made[name].null_count():
-            continue
-        known = np.flatnonzero(made[name].is_null().to_numpy()[code] & rows[name].is_not_null().to_numpy())
+        unknown = missing[name].to_numpy()
+        known = np.flatnonzero(unknown[last][code] & ~unknown)
         if len(known):
             best = last.copy()
             best[code[known]] = known
-            made = made.with_columns(rows[name].gather(pl.Series(best)))
+            made.replace_column(made.get_column_index(name), rows[name][best])
     return made
 
 
@@ -188,8 +188,11 @@ def _named_apps(inputs: Inputs, context: Context) -> tuple[Mapping[str, Hashable
             frame = inputs.of(table.name, frozenset(numbers))
             if len(numbers) > 1 or not frame["seq"].is_sorted():
                 frame = frame.with_columns(pl.col(FILE).replace_strict(order, return_dtype=pl.UInt32)).sort(FILE, "seq")
-            parts = frame.drop(FILE, "seq").partition_by("app_id", as_dict=True, include_key=False, maintain_order=True)
-            rows[table.name] = {str(app): part for (app,), part in parts.items()}
+            if frame.height:
+                parts = frame.drop(FILE, "seq").partition_by(
+                    "app_id", as_dict=True, include_key=False, maintain_order=True
+                )
+                rows[table.name] = {str(app): part for (app,), part in parts.items()}
         return {app: _app(app, {name: parts.get(app) for name, parts in rows.items()}, context.at_ms) for app in wanted}
 
     return {app: tuple((n, versions[n]) for n in numbers) for app, numbers in sorted(files.items())}, assemble
@@ -207,7 +210,7 @@ def _app(app_id: str, rows: Mapping[str, pl.DataFrame | None], at_ms: int | None
     """Assemble one application; None if only a container or YARN knows of it, or if it had not begun."""
     one: dict[str, pl.DataFrame] = {}
     for table in tables.FACTS:
-        found = rows[table.name]
+        found = rows.get(table.name)
         frame = table.empty().drop("seq", "app_id") if found is None else merged(found, _KEYS[table.name])
         one[table.name] = frame if at_ms is None else _until(table.name, frame, at_ms)
     app, dags = one["tez_app_facts"], one["tez_dag_facts"]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+from polars import selectors
 
 from engine.job_heuristics.dr_elephant import metrics, sides
 from engine.job_heuristics.dr_elephant.display import each, integer, plain, size, span
@@ -213,11 +214,11 @@ _NUMBERS = {"map_output_records": "output_records", **{name: name for name in CO
 
 def _columns(tasks: pl.DataFrame, own: Array) -> dict[str, Array]:
     """Return the numbers of tasks by name; where ``own``, from Tez's own groups of counters."""
-    columns = {name: tasks[name].fill_null(0).to_numpy() for name in ("total_ms", "begin_ms", "finish_ms")}
+    tasks = tasks.select(selectors.numeric().fill_null(0))
+    columns = {name: tasks[name].to_numpy() for name in ("total_ms", "begin_ms", "finish_ms")}
     columns["start_ms"] = columns.pop("begin_ms")
     for name, source in _NUMBERS.items():
-        first, official = (tasks[prefix + source].fill_null(0).to_numpy() for prefix in ("first_", ""))
-        columns[name] = np.where(own, official, first)
+        columns[name] = np.where(own, tasks[source].to_numpy(), tasks["first_" + source].to_numpy())
     return columns
 
 

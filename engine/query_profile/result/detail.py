@@ -226,7 +226,7 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         if column.name not in ("class", "name", "cpu_share", "cpu_s", "time_s")
         and (
             frame[column.name].null_count() == frame.height
-            or (column.dtype == pl.String and not (frame[column.name].fill_null("") != "").any())
+            or (column.dtype == pl.String and not any(frame[column.name]))
         )
     ]
     return frame.drop(bare)

@@ -157,11 +157,7 @@ def _base_columns(names: RowNames, samples: Samples, mute: Sequence[str]) -> dic
 def _take(columns: dict[str, Any], rows: Ints) -> dict[str, Any]:
     """Return some rows of the columns."""
     return {
-        name: values.gather(rows)
-        if isinstance(values, pl.Series)
-        else values[rows]
-        if isinstance(values, np.ndarray)
-        else [values[row] for row in rows]
+        name: values[rows] if isinstance(values, (pl.Series, np.ndarray)) else [values[row] for row in rows]
         for name, values in columns.items()
     }
 

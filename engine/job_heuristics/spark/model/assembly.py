@@ -218,7 +218,12 @@ class _Rows:
         self._frames: dict[str, dict[Part, pl.DataFrame]] = {}
         for table in tables.SPARK_INPUTS:
             frame = inputs.of(table.name, frozenset(files))
-            parts = frame.partition_by(FILE, "log", maintain_order=True, as_dict=True, include_key=False)
+            # Most tables of most logs are empty, and a partition of nothing takes as long as one of a few rows.
+            parts = (
+                frame.partition_by(FILE, "log", maintain_order=True, as_dict=True, include_key=False)
+                if frame.height
+                else {}
+            )
             self._frames[table.name] = {(int(file), log): part for (file, log), part in parts.items()}
 
     def of(self, table: Table, log: Log) -> pl.DataFrame:
@@ -228,7 +233,7 @@ class _Rows:
             frame = self._frames[table.name].get(part)
             if frame is not None:
                 places = [name for name in ("seq", "start_seq") if name in frame.columns]
-                found.append(frame.with_columns(pl.col(places) + place * _STEP))
+                found.append(frame.with_columns(pl.col(places) + place * _STEP) if place else frame)
         return (found[0] if len(found) == 1 else pl.concat(found, rechunk=True)) if found else table.empty().drop("log")
 
 
