@@ -73,7 +73,9 @@ def packing_of(text: str) -> Packing:
 
 def stem(name: str, packing: Packing) -> str:
     """Return ``name`` without its compression ending, if the file is compressed."""
-    endings = (ending for ending in PACKED if packing and name.lower().endswith(ending) and len(name) > len(ending))
+    if not packing or not name.lower().endswith(PACKED):
+        return name
+    endings = (ending for ending in PACKED if name.lower().endswith(ending) and len(name) > len(ending))
     return name[: len(name) - len(next(endings, ""))]
 
 

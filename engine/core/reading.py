@@ -198,11 +198,11 @@ class Source(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct):
     """The outcome of one ``read``.
 
-    ``rows``: per declared table, columns (lists or arrays of equal length), a frame or, for very many rows, ``Parts``, without
-    the ``file`` column, which the store adds. ``consumed``: bytes of ``data`` that were complete records; the rest is given
-    again with what follows. ``state``: what the next ``read`` of this file needs; cached on disk, so it must survive msgspec's
-    MessagePack (plain dicts, lists, strings, numbers, bytes). ``complete`` False: a document that does not parse *yet*; the
-    store keeps the last good version and tries again.
+    ``rows``: per declared table, columns (lists or arrays of equal length), a frame, for very many rows ``Parts``, or for many
+    small files ``Gathered``, without the ``file`` column, which the store adds. ``consumed``: bytes of ``data`` that were
+    complete records; the rest is given again with what follows. ``state``: what the next ``read`` of this file needs; cached on
+    disk, so it must survive msgspec's MessagePack (plain dicts, lists, strings, numbers, bytes). ``complete`` False: a document
+    that does not parse *yet*; the store keeps the last good version and tries again.
     """
 
     rows: dict[str, Rows] = msgspec.field(default_factory=dict)

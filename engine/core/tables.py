@@ -32,8 +32,17 @@ class Parts(msgspec.Struct, frozen=True):
         return Parts, (self.height, self.columns, partial(iter, list(self.frames())))
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """Rows of one file that become columns together with those of others, which takes a tenth of the time: ``height`` rows in
+    ``piece``. ``make`` turns such pieces of several files into columns."""
+
+    height: int
+    piece: Any
+    make: Callable[[Sequence[Any]], Mapping[str, Sequence[Any]]]
+
+
 if TYPE_CHECKING:
-    Rows = Mapping[str, Sequence[Any] | np.ndarray | pl.Series] | pl.DataFrame | Parts
+    Rows = Mapping[str, Sequence[Any] | np.ndarray | pl.Series] | pl.DataFrame | Parts | Gathered
 else:
     Rows = Any  # NumPy takes as long to import as everything else here
 
@@ -121,6 +130,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
             return rows
         if isinstance(rows, Parts):
             return pl.concat([self.empty(), *(self.frame(part) for part in rows.frames())])
+        if isinstance(rows, Gathered):
+            return self.frame(rows.make([rows.piece]))
         names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         dtypes = {
             column.name: column.dtype for column in self.columns

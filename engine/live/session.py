@@ -25,9 +25,9 @@ from engine.live.files.tracked_file import FileStats, TrackedFile
 from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
-from engine.live.ingest.read_ahead import ReadAhead
 from engine.live.ingest.registry import UNKNOWN
 from engine.live.options import LiveSettings
+from engine.live.pool.read_ahead import ReadAhead
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.status import RootStatus, Status
 from engine.live.store import RowFiles, Store
@@ -65,13 +65,11 @@ class Session:
         now_ms: Callable[[], int] = wall_clock,
         strict: bool = False,
         first_scan: FirstScan | None = None,
-        pool: ReadingPool | None = None,
+        pool: ReadingPool | ReadAhead | None = None,
         budget: Callable[[int], AbstractContextManager[object]] = contextlib.nullcontext,
-        ahead: ReadAhead | None = None,
     ) -> None:
         """``first_scan``: a scan of these roots, just done, with which ``scan`` begins; ``pool``: processes that already
-        read what it found; ``budget``: a context for each call of a reader, by the number of bytes it is given; ``ahead``:
-        what another process has read of some files."""
+        read what it found; ``budget``: a context for each call of a reader, by the number of bytes it is given."""
         self.roots = absolute(roots)
         self.views: dict[str, View] = {}
         self.settings = settings or LiveSettings()
@@ -82,7 +80,7 @@ class Session:
         self._follower = Follower([], {}, self.settings, self.roots, now_ms, strict=strict)
         self._registry = self._follower.registry
         self._registry.budget = budget
-        self._registry.ahead = ahead
+        self._registry.ahead = pool if isinstance(pool, ReadAhead) else None
         self._catalogue = Catalogue(self._follower)
         self._newcomers: list[str] = []
         self._visits = Visits(self._follower, self._scanner, self.views, self.settings, pool)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.reading import Problem
-from engine.core.tables import Parts, Rows, Table, height_of
+from engine.core.tables import Gathered, Parts, Rows, Table, height_of
 from engine.core.view import FILE
 
 FILE_BYTES = 1 << 30
@@ -206,18 +206,16 @@ class Store:
             declared = self._names.get(name)
             if declared is None:
                 raise BadRows(f"rows of an undeclared table {name!r}")
-            if not isinstance(given, Mapping):
-                unknown = set(given.columns) - declared
-                height = given.height
-            else:
-                unknown = given.keys() - declared
+            total += height_of(given)
+            if isinstance(given, Gathered):
+                continue
+            if isinstance(given, Mapping):
                 lengths = {len(column) for column in given.values()}
                 if len(lengths) > 1:
                     raise BadRows(f"columns of {name!r} have unequal lengths {sorted(lengths)}")
-                height = lengths.pop() if lengths else 0
+            unknown = {*(given if isinstance(given, Mapping) else given.columns)} - declared
             if unknown:
                 raise BadRows(f"table {name!r} does not declare {sorted(unknown)}")
-            total += height
         return total
 
     def put(self, file: int, rows: Mapping[str, Rows], count: int, *, provisional: bool = False) -> None:
@@ -238,24 +236,16 @@ class Store:
         """Whether frames (with ``file``) have just the columns of the tables they are called by."""
         return all(name in self.tables and schema == self._empty[name].schema for name, schema in schemas)
 
-    def put_frames(
-        self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int], *, provisional: bool = False
-    ) -> None:
-        """Add frames of several files at once, read by another process: rows of the files that ``ids`` maps to their ids
-        here; other rows are left out."""
-        top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
-        mapped = np.zeros(max(top, *ids) + 1, dtype=np.uint32)
-        for number, own in ids.items():
-            mapped[number] = own
-        files = frozenset(ids.values())
-        for name, frame in frames.items():
-            if not frame.height:
-                continue
-            numbers = mapped[frame[FILE].to_numpy()]
-            frame = frame.with_columns(pl.Series(FILE, numbers))
-            if not numbers.all():
+    def put_frames(self, name: str, frame: pl.DataFrame, ids: Mapping[int, int], *, provisional: bool = False) -> None:
+        """Add a frame of several files at once, read by another process: rows of the files that ``ids`` maps to their ids here;
+        other rows are left out."""
+        if frame.height:
+            numbers = range(frame[FILE].max() + 1)  # type: ignore[operator, arg-type]
+            mapped = pl.Series([ids.get(number, 0) for number in numbers], dtype=pl.UInt32)
+            frame = frame.with_columns(mapped.gather(frame[FILE]).alias(FILE))
+            if not frame[FILE].min():
                 frame = frame.filter(pl.col(FILE) != 0)
-            self.put_frame(name, frame, files, provisional=provisional)
+            self.put_frame(name, frame, frozenset(ids.values()), provisional=provisional)
 
     def forget(self, files: Iterable[int]) -> None:
         """Drop all rows of these files."""
@@ -415,17 +405,18 @@ def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseE
     """One frame of the rows of many files, with the ``file`` column. A file whose rows cannot be taken goes to
     ``failed`` and is left out."""
     try:
-        parts = [rows for _, rows in pieces]
+        parts: list[Any] = [rows for _, rows in pieces]
         heights = [height_of(rows) for rows in parts]
         if all(isinstance(rows, Mapping) for rows in parts):
             frame = _columns(table, parts, heights)  # one conversion per column instead of one per file
+        elif all(isinstance(rows, Gathered) and rows.make is parts[0].make for rows in parts):
+            frame = table.frame(parts[0].make([rows.piece for rows in parts]))
         else:
             frame = pl.concat([table.frame(rows) for rows in parts], rechunk=True)
         if frame.height != sum(heights):
             raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
-        return frame.hstack(
-            [pl.Series(FILE, np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights))]
-        )
+        numbers = itertools.chain.from_iterable(map(itertools.repeat, (file for file, _ in pieces), heights))
+        return frame.hstack([pl.Series(FILE, list(numbers), pl.UInt32)])
     except (Exception, pl.exceptions.PanicException) as error:
         if len(pieces) == 1:
             failed[pieces[0][0]] = error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -19,9 +20,10 @@ from engine.live.options import LiveSettings
 from engine.live.pool import tasks
 from engine.live.pool.file_state import adopt
 from engine.live.pool.guard import Answer, Guard
+from engine.live.pool.read_ahead import ReadAhead
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask
-from engine.live.pool.worker import FilesRead, Frames, OpenFrames
+from engine.live.pool.worker import FilesRead
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +36,19 @@ class Batch:
         self._follower = follower
         self._stores = follower.registry.stores
         self._files = read.files
-        self._frames = [self._open(frames) for frames in (read.frames, read.provisional)]
+        self._file, self._places = read.open(), read.places
         self._ids: dict[str, dict[int, int]] = {}
         self._taken: list[TrackedFile] = []
         follower.bytes_read += read.bytes_read
+        for view, name, _, data in self._read():
+            if not self._stores[view].fits([(name, pl.Schema(pl.read_ipc_schema(data)))]):
+                raise ValueError("rows of other tables")
 
-    def _open(self, saved: dict[str, Frames]) -> dict[str, OpenFrames]:
-        opened = {view: frames.open() for view, frames in saved.items()}
-        if not all(self._stores[view].fits(frames.schemas()) for view, frames in opened.items()):
-            raise ValueError("rows of other tables")
-        return opened
+    def _read(self) -> Iterator[tuple[str, str, bool, io.BytesIO]]:
+        """Read the frames one by one: view, table, whether rows are provisional, Arrow IPC. Raises OSError."""
+        for view, name, provisional, begin, end in self._places:
+            self._file.seek(begin)
+            yield view, name, provisional, io.BytesIO(self._file.read(end - begin))
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
         """Set ``file`` to the state in which it was read. Returns False if it was not read.
@@ -62,11 +67,11 @@ class Batch:
     def flush(self) -> None:
         """Put the rows of the files taken so far into the stores; files whose rows are lost are given up."""
         try:
-            for view, ids in self._ids.items():
+            for view in self._ids:
                 self._follower.registry.flush(view)
-                for frames, provisional in zip(self._frames, (False, True), strict=True):
-                    for name, frame in frames.get(view, ()):
-                        self._stores[view].put_frames({name: frame}, ids, provisional=provisional)
+            for view, name, provisional, data in self._read() if self._ids else ():
+                if view in self._ids:
+                    self._stores[view].put_frames(name, pl.read_ipc(data), self._ids[view], provisional=provisional)
         except (OSError, pl.exceptions.PolarsError) as error:
             for file in self._taken:
                 self._follower.registry.release_all(file)
@@ -77,7 +82,7 @@ class Batch:
 class Merger:
     """Takes files from a pool instead of reading them, in the order in which a session comes to them."""
 
-    def __init__(self, pool: ReadingPool, follower: Follower) -> None:
+    def __init__(self, pool: ReadingPool | ReadAhead, follower: Follower) -> None:
         self._pool = pool
         self._follower = follower
         self._index = -1
@@ -91,7 +96,7 @@ class Merger:
         if index != self._index:
             self.flush()
             self._index, self._batch = index, None
-            read = None if self._pool.claim(index) else self._pool.result(index)
+            read = self._pool.result(index)
             try:
                 self._batch = Batch(read, self._follower) if read is not None else None
             except (OSError, ValueError, pl.exceptions.PolarsError):
@@ -121,7 +126,7 @@ class Visits:
         scanner: Scanner,
         views: Mapping[str, View],
         settings: LiveSettings,
-        pool: ReadingPool | None,
+        pool: ReadingPool | ReadAhead | None,
     ) -> None:
         """``pool``: worker processes that already read what a first scan has found."""
         self._follower = follower

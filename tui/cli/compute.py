@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import signal
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from engine.live.options import LiveSettings
 from engine.live.pool import tasks
+from engine.live.pool.tasks import FileTask
 from engine.live.pool.trial import attempt
 from tui.cli.arguments import check_paths, load_settings
 from tui.cli.output import FINE, UsageError, message
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from engine.core.reading import Problem
     from engine.core.view import Result, View
     from engine.live.files.scan import FirstScan
-    from engine.live.ingest.read_ahead import ReadAhead
+    from engine.live.pool.read_ahead import ReadAhead
     from engine.live.pool.reading_pool import ReadingPool
     from engine.own_files.settings import Settings
     from engine.views import Entry
@@ -43,7 +46,6 @@ def compute(arguments: argparse.Namespace) -> Computation:
     """Read the files that ``arguments`` name and compute their view once. Raises UsageError."""
     from engine.live.cache.location import has_rows
     from engine.live.files.scan import FirstScan
-    from engine.live.ingest import read_ahead
     from engine.views import entry
 
     wanted = entry(arguments.view)
@@ -58,22 +60,25 @@ def compute(arguments: argparse.Namespace) -> Computation:
         raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
     live = settings.of(LiveSettings)
     scan = FirstScan(arguments.paths, live)
-    pool = ahead = passed = None
+    fresh = threading.active_count() == 1 and "polars" not in sys.modules  # so that this process can be forked
+    pool: ReadingPool | ReadAhead | None = None
+    files, passed = [], None
     if not has_rows(live, scan.roots, wanted.name):
         # Other processes begin to read while this one still loads what it needs.
         from engine.live.pool.reading_pool import start
-        from engine.live.pool.tasks import FileTask
 
         scanner = scan.scanner
         files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
         pool = start(files, [wanted.module], live, scan.roots, final=True)
-        sizes = {path: stat[2] for path, stat in scan.changes.changed.items()}
-        memory, kinds = tasks.memory(live), lambda: wanted.load().kinds
-        ahead = read_ahead.start(sizes, scan.roots, kinds, live, memory, tasks.budget, wanted.effort)
     if pool is None and live.workers != 1 and any(stat[2] > tasks.SMALL for stat in scan.changes.changed.values()):
         passed = attempt(tasks.memory(live), tasks.patience(scan.size))
+    view = _view(wanted)
+    if pool is None and fresh:
+        from engine.live.pool import read_ahead
+
+        pool = read_ahead.start(files, view, wanted.module, live, scan.roots, wanted.effort)
     try:
-        return _computed(arguments, _view(wanted), settings, scan, pool, ahead, passed)
+        return _computed(arguments, view, settings, scan, pool, passed)
     finally:
         if pool is not None:
             pool.close()
@@ -93,8 +98,7 @@ def _computed(
     view: View,
     settings: Settings,
     scan: FirstScan,
-    pool: ReadingPool | None,
-    ahead: ReadAhead | None,
+    pool: ReadingPool | ReadAhead | None,
     passed: Callable[[], None] | None,
 ) -> Computation:
     """Compute the view. ``passed``: called when all is read, in a process that a reader may end."""
@@ -123,13 +127,13 @@ def _computed(
     instant = now_ms if at_ms is None else at_ms
     from engine.live.session import Session
 
-    if (pool or ahead) and hasattr(view, "load"):
+    if pool and hasattr(view, "load"):
         view.load()  # modules that computing needs, while other processes read
     live = settings.of(LiveSettings)
     if passed is not None:
         live = msgspec.structs.replace(live, workers=1)
     budget = contextlib.nullcontext if passed is None else tasks.budget
-    session = Session(arguments.paths, [view], settings=live, first_scan=scan, pool=pool, budget=budget, ahead=ahead)
+    session = Session(arguments.paths, [view], settings=live, first_scan=scan, pool=pool, budget=budget)
     try:
         try:
             session.scan(final=True)

@@ -288,7 +288,7 @@ class CacheSession:
             ids[entry.number] = reader.id
             self._saved[reader.id] = entry
         for name, frame in rows.parts:
-            store.put_frames({name: frame}, ids)
+            store.put_frames(name, frame, ids)
         self.restored += len(pairs)
         return True
 

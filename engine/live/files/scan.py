@@ -63,7 +63,8 @@ class Names:
         return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
 
 
-def _stat_of(status: os.stat_result) -> Stat:
+def stat_of(status: os.stat_result) -> Stat:
+    """Return what tells a file from one that took its place, and from itself after a change."""
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -229,7 +230,7 @@ class Scanner:
         self.problems |= self._left_out.problems(self.roots, self._settings)
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
-        stat = _stat_of(status)
+        stat = stat_of(status)
         if self.singles.get(root) != stat:
             self.singles[root] = changes.changed[root] = stat
 
@@ -339,7 +340,7 @@ class Scanner:
             return None
         status = entry.stat(follow_symlinks=kind == "file")
         if modes.S_ISREG(status.st_mode):
-            return _stat_of(status)
+            return stat_of(status)
         self._skip(entry.path, "not a regular file")
         return None
 
@@ -410,7 +411,7 @@ class Scanner:
             return self._arrived(path, changes)
         if name in folder.folders or name in folder.links:
             return False
-        new = _stat_of(status)
+        new = stat_of(status)
         if self._left_out.full and name not in folder.files:
             return True
         if folder.files.get(name) != new:

@@ -177,12 +177,9 @@ class Follower:
         read, and another process has to do it.
         """
         due, file.due = file.due, None
-        limits = {
-            "max_unpacked": self.settings.max_unpacked_mb << 20,
-            "max_document": self.settings.max_file_mb << 20,
-        }
+        unpacked, document = self.settings.max_unpacked_mb << 20, self.settings.max_file_mb << 20
         try:
-            content = Content(file.path, open_file=self._open, **limits)
+            content = Content(file.path, max_unpacked=unpacked, max_document=document, open_file=self._open)
         except NotRegular as error:
             self.registry.release_all(file)
             file.reason = str(error)

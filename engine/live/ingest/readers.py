@@ -15,7 +15,7 @@ from engine.live.ingest import file_content
 from engine.live.ingest.file_content import MARK, MAX_RECORD, Content, fingerprint
 from engine.live.ingest.registry import Registry
 
-MOST_GATHERED = 500_000  # rows gathered in a store before they become frames
+MOST_GATHERED = 20_000  # rows gathered in a store before they become frames
 
 
 class LogReader:
@@ -192,11 +192,10 @@ class DocumentReader:
                 reader.stale = False
             self._registry.describe(file, reader, changed=False, content=content)
             return reader.rest and not reader.tried_final
-        no_problems: tuple[Problem, ...] = ()
         answer = self._registry.call(file, reader, content, data, None, quiet)
         reader.digest = digest
         reader.tried_final = quiet
-        reader.late_problems = no_problems
+        reader.late_problems = tuple[Problem, ...]()
         if answer is not None and answer[0].complete:
             reading, count = answer
             self._registry.register(reader)

@@ -14,7 +14,6 @@ from engine.core.reading import Document, FileKind, Problem, Reading, Source, cl
 from engine.core.view import FileInfo, Inputs
 from engine.live.files.tracked_file import FileIndex, ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
-from engine.live.ingest.read_ahead import ReadAhead
 from engine.live.store import BadRows, Store
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class Registry:
         self.indexes: dict[str, FileIndex] = {}
         self.with_problems: dict[str, set[ReaderState]] = {}
         self.budget: Callable[[int], AbstractContextManager[object]] = nullcontext  # of a reader for some bytes
-        self.ahead: ReadAhead | None = None
+        self.ahead: Any = None  # what another process reads of files (``ReadAhead``)
         self._last_id = 0
         for view, store in stores.items():
             self.admit(view, store)

@@ -85,15 +85,13 @@ class ReadingPool:
         """Whether ``path`` was being read when a worker died or was late."""
         return path in self._suspects
 
-    def claim(self, index: int) -> bool:
-        """Take task ``index`` back to do it here. Returns False if a worker has begun it, or ought to do it."""
+    def result(self, index: int) -> FilesRead | None:
+        """Wait for task ``index`` and return what it gave, None if it must be done here: no worker has begun it, nor ought to."""
         with self._changed:
             if index in self._open and all(file.stat[2] <= tasks.SMALL for file in self.tasks[index]):
                 self._open.remove(index)
-            return index not in self._futures and index not in self._open
-
-    def result(self, index: int) -> FilesRead | None:
-        """Wait for task ``index`` and return what it gave, None if it must be done here."""
+            if index not in self._futures and index not in self._open:
+                return None
         future = self._begun(index)
         if future is None:
             return None
@@ -199,7 +197,9 @@ def read(task: Task) -> FilesRead:
     """Do ``task`` in a worker process."""
     from engine.live.pool import worker
 
-    return worker.run(task)
+    done = worker.run(task)
+    gc.collect()
+    return done
 
 
 def module_of(view: object) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
-import io
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -24,68 +20,29 @@ from engine.live.pool.tasks import FileTask, Task
 from engine.live.store import RowFiles, Store
 
 
-class Frames(msgspec.Struct, frozen=True):
-    """Frames of tables in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB.
+class FilesRead(msgspec.Struct, frozen=True):
+    """Files that were visited, by path, and their rows: in the file at ``path``, or with that descriptor, each frame as Arrow
+    IPC. A pipe would cost the session's thread its turn for every 64 KB.
 
-    ``places``: name of the table, begin and end of each; a table of very many rows has several.
+    ``places``: view, table, whether rows are provisional, begin and end of each; a table of very many rows has several.
     """
 
-    path: str
-    places: tuple[tuple[str, int, int], ...]
-
-    @classmethod
-    def save(cls, folder: str, frames: Iterable[tuple[str, pl.DataFrame]]) -> Frames:
-        """Write ``frames`` to a new file in ``folder``. Raises OSError."""
-        places = []
-        descriptor, path = tempfile.mkstemp(dir=folder)
-        with open(descriptor, "wb") as file:
-            for name, frame in frames:
-                if frame.height:
-                    begin = file.tell()
-                    frame.write_ipc(file, compression="uncompressed")
-                    places.append((name, begin, file.tell()))
-        return cls(path, tuple(places))
-
-    def open(self) -> OpenFrames:
-        """Open the file, once: it is gone with what is returned. Raises OSError."""
-        file = open(self.path, "rb")  # noqa: SIM115
-        os.unlink(self.path)
-        return OpenFrames(file, self.places)
-
-
-class OpenFrames(msgspec.Struct, frozen=True):
-    """The frames of ``Frames``, of which one at a time is in memory."""
-
-    file: IO[bytes]
-    places: tuple[tuple[str, int, int], ...]
-
-    def schemas(self) -> Iterator[tuple[str, pl.Schema]]:
-        """Read name and schema of each. Raises OSError, PolarsError."""
-        for name, data in self._read():
-            yield name, pl.Schema(pl.read_ipc_schema(data))
-
-    def __iter__(self) -> Iterator[tuple[str, pl.DataFrame]]:
-        """Read them. Raises OSError, PolarsError."""
-        for name, data in self._read():
-            yield name, pl.read_ipc(data)
-
-    def _read(self) -> Iterator[tuple[str, io.BytesIO]]:
-        for name, begin, end in self.places:
-            self.file.seek(begin)
-            yield name, io.BytesIO(self.file.read(end - begin))
-
-
-class FilesRead(msgspec.Struct, frozen=True):
-    """Files that were visited, by path, and their rows by view and table, firm and provisional ones."""
-
     files: dict[str, FileState]
-    frames: dict[str, Frames]
-    provisional: dict[str, Frames]
+    path: str | int
+    places: tuple[tuple[str, str, bool, int, int], ...]
     bytes_read: int
 
+    def open(self) -> IO[bytes]:
+        """Open the file of rows, once: it is gone with what is returned. Raises OSError."""
+        file = open(self.path, "rb", closefd=isinstance(self.path, str))  # noqa: SIM115
+        if isinstance(self.path, str):
+            os.unlink(self.path)
+        return file
 
-def run(task: Task) -> FilesRead:
-    """Read the files of ``task`` as a session would; their rows go to its folder."""
+
+def run(task: Task, rows: IO[bytes] | None = None) -> FilesRead:
+    """Read the files of ``task`` as a session would; their rows go to ``rows``, by default a new file in its folder."""
+    rows = rows or open(f"{task.folder}/{os.getpid()}-{time.monotonic_ns()}", "xb")  # noqa: SIM115
     views: list[View] = [importlib.import_module(module).VIEW for module in task.modules]
     aside = RowFiles(lambda: Path(task.folder))
     stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in views}
@@ -94,13 +51,18 @@ def run(task: Task) -> FilesRead:
     follower.registry.budget = tasks.budget
     visited = ((each.path, _visited(follower, each, task.final)) for each in task.files)
     files = {path: file for path, file in visited if file is not None}
-    for view in stores:
+    places = []
+    for view, store in stores.items():
         follower.registry.flush(view)
-    frames = {view: Frames.save(task.folder, store.frames(provisional=False)) for view, store in stores.items()}
-    loose = {view: Frames.save(task.folder, store.frames(provisional=True)) for view, store in stores.items()}
+        for provisional in (False, True):
+            for name, frame in store.frames(provisional=provisional):
+                if frame.height:
+                    begin = rows.tell()
+                    frame.write_ipc(rows, compression="uncompressed")
+                    places.append((view, name, provisional, begin, rows.tell()))
+    rows.flush()
     states = {path: state_of(file) for path, file in files.items()}
-    gc.collect()
-    return FilesRead(states, frames, loose, follower.bytes_read)
+    return FilesRead(states, rows.name, tuple(places), follower.bytes_read)
 
 
 def _visited(follower: Follower, task: FileTask, final: bool) -> TrackedFile | None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from engine.job_heuristics.view import VIEW
-from engine.live.ingest import read_ahead
+from engine.live.files.scan import FirstScan
 from engine.live.options import LiveSettings
+from engine.live.pool import read_ahead
+from engine.live.pool.read_ahead import ReadAhead
+from engine.live.pool.tasks import FileTask, Task
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
@@ -35,21 +39,37 @@ def written(folder: Path, *, binary: bool = False) -> list[Path]:
     return paths
 
 
-def ahead_of(begins: dict[str, int], roots: Sequence[str] = ()) -> read_ahead.ReadAhead:
-    """The second process's work, done here."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115
-    read_ahead.write(begins, roots, VIEW.kinds, SETTINGS, file)
-    ended, alive = os.pipe()
-    os.close(alive)
-    return read_ahead.ReadAhead(begins, ended, file)
+def ahead_of(begins: dict[str, int], *roots: Path) -> ReadAhead:
+    """What a second process will read, which nobody has done yet."""
+    changes = FirstScan(roots, SETTINGS).changes.changed
+    return ReadAhead(begins, {path: changes.get(path, (0, 0, 0, 0, 0)) for path in begins})
 
 
-def read(folder: Path, ahead: read_ahead.ReadAhead | None = None) -> tuple[dict[str, Any], Any]:
-    session = Session([folder], [VIEW], settings=SETTINGS, ahead=ahead)
+def write(ahead: ReadAhead, *roots: Path) -> None:
+    """Do the second process's work here."""
+    places = tuple(map(str, roots))
+    whole = tuple(
+        FileTask(path, places[0], ahead._stats[path]) for path, begin in sorted(ahead.begins.items()) if not begin
+    )
+    ahead.write(Task(whole, ("engine.job_heuristics.view",), places, True, "", SETTINGS), VIEW.kinds)
+
+
+def read(folder: Path, ahead: ReadAhead | None = None) -> tuple[dict[str, Any], Any]:
+    session = Session([folder], [VIEW], settings=SETTINGS, pool=ahead)
     session.scan(final=True)
     inputs = session.inputs(VIEW.name)
     names = {table.name for kind in VIEW.kinds for table in kind.tables}
     return {name: inputs.table(name) for name in sorted(names)}, inputs.problems
+
+
+def same(folder: Path, ahead: ReadAhead) -> bool:
+    """Whether a session's inputs are those that it reads alone."""
+    (tables, problems), (expected, others) = read(folder, ahead), read(folder)
+    rows = [
+        [frame.sort("file", maintain_order=True).drop("file") for frame in found.values()]
+        for found in (tables, expected)
+    ]
+    return problems == others and all(map(pl.DataFrame.equals, *rows))
 
 
 @pytest.mark.parametrize("begin", [0, 3])
@@ -64,34 +84,28 @@ def test_inputs_are_the_same_and_every_outcome_is_taken(
     share = sum(sizes.values()) if not begin else sizes[str(second)] // begin
     begins = dict(read_ahead._begins(sizes, (), share))
     assert len(begins) == (1 if begin else 2) and bool(begins[str(second)]) is bool(begin)
-    ahead = ahead_of(begins)
-    tables, problems = read(tmp_path, ahead)
-    expected, expected_problems = read(tmp_path)
-    assert ahead._read == {}, "outcomes that no reader asked for"
-    assert problems == expected_problems and len(problems) == 2
-    for name, frame in tables.items():
-        assert frame.equals(expected[name]), name
+    ahead = ahead_of(begins, tmp_path)
+    write(ahead, tmp_path)
+    assert (len(ahead._results()) > 2) is bool(begin)
+    assert same(tmp_path, ahead) and len(read(tmp_path)[1]) == 2
+    assert set(ahead._results()) == ({0} if begin else set()), "outcomes that no reader asked for"
 
 
 def test_a_binary_history_that_was_cut_is_read_by_the_session(tmp_path: Path) -> None:
     first, second = written(tmp_path, binary=True)
-    ahead = ahead_of({str(first): 30_000, str(second): 0})
-    tables, problems = read(tmp_path, ahead)
-    expected, expected_problems = read(tmp_path)
-    assert ahead._read is not None and problems == expected_problems
-    assert all(frame.equals(expected[name]) for name, frame in tables.items())
+    ahead = ahead_of({str(first): 30_000, str(second): 0}, tmp_path)
+    write(ahead, tmp_path)
+    assert same(tmp_path, ahead)
 
 
 def test_a_file_that_another_one_replaced_is_read_by_the_session(tmp_path: Path) -> None:
     first, second = written(tmp_path)
-    ahead = ahead_of({str(first): 0, str(second): 0})
+    ahead = ahead_of({str(first): 0, str(second): 0}, tmp_path)
+    write(ahead, tmp_path)
     other = tmp_path / "other"
     other.write_bytes(second.read_bytes().replace(b"hourly", b"weekly"))
     other.replace(second)
-    tables, _ = read(tmp_path, ahead)
-    expected, _ = read(tmp_path)
-    assert all(frame.equals(expected[name]) for name, frame in tables.items())
-    assert ahead._read, "outcomes of the file before"
+    assert same(tmp_path, ahead)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -104,18 +118,35 @@ def test_links_to_elsewhere_and_pipes_are_left_to_the_session(kind: str, tmp_pat
         place.symlink_to(outside / place.name)
     else:
         os.mkfifo(place)
-    ahead = ahead_of({str(place): 0}, (str(inside),))
     assert dict(read_ahead._begins({str(place): 1 << 40}, (str(inside),), 1 << 39)) == {str(place): 1 << 39}
-    assert ahead.take(str(place), place.stat(), "history", 0, 1, None) is None and ahead._read == {}
+    for begin in (0, 1 << 10):
+        ahead = ahead_of({str(place): begin}, inside)
+        write(ahead, inside)
+        assert same(inside, ahead)
+
+
+def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = written(tmp_path)
+    monkeypatch.setattr(read_ahead, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(ReadAhead, "write", lambda *_: time.sleep(60))
+    ahead = ahead_of({str(first): 30_000, str(second): 0}, tmp_path)
+    ahead.fork(Task((), (), (), True, "", SETTINGS), VIEW.kinds)
+    assert same(tmp_path, ahead) and ahead._results() == {}
+    assert os.waitstatus_to_exitcode(os.waitpid(ahead._process, 0)[1]) == -signal.SIGKILL
 
 
 def test_report_prints_the_same(tmp_path: Path) -> None:
     written(tmp_path)
     program = (
-        "import sys; from engine.live.ingest import read_ahead as r; from tui.__main__ import main\n"
-        "r.WORTH = int(sys.argv.pop(1)); take = r.ReadAhead.take; taken = []\n"
-        "r.ReadAhead.take = lambda *given: taken.append(take(*given)) or taken[-1]\n"
-        "main(); print(sum(map(bool, taken)), file=sys.stderr)"
+        "import sys, tui.cli.compute as c; from tui.__main__ import main\n"
+        "worth, view, taken = int(sys.argv.pop(1)), c._view, []\n"
+        "def late(wanted):\n"
+        "    found = view(wanted)\n"
+        "    from engine.live.pool import read_ahead as r\n"
+        "    result, r.WORTH = r.ReadAhead.result, worth\n"
+        "    r.ReadAhead.result = lambda *given: taken.append(result(*given)) or taken[-1]\n"
+        "    return found\n"
+        "c._view = late; main(); print(len(taken[0].files) if taken else 0, file=sys.stderr)"
     )
     words = ["report", VIEW.name, str(tmp_path), "--format", "json", "--at", "2026-01-01T00:00:00Z", "--no-cache"]
     outcomes = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import polars as pl
 
 from engine.core.reading import MAX_FIELD, Problem, Problems, Reading, clean
-from engine.core.tables import Table
+from engine.core.tables import Gathered, Table
 from engine.job_heuristics.mapreduce.reading.records import (
     AMStarted,
     AttemptEnd,
@@ -70,10 +71,10 @@ _GATHERED = {
     table.name: [name for name in table.schema if name != "job_id" and name not in COUNTER_COLUMNS]
     for table in _TASK_TABLES
 }
-_TEXTS = {
-    table.name: [name for name in _GATHERED[table.name] if table.schema[name] == pl.String and name != "error"]
-    for table in _TASK_TABLES
-}
+_OWN = "own counters"  # of the few attempts that have them
+_GATHERED[TASK_ENDS.name] += COUNTER_COLUMNS
+_GATHERED[ATTEMPT_ENDS.name].append(_OWN)
+_TEXTS = {name for table in (*_TASK_TABLES, JOB_EVENTS) for name, kind in table.schema.items() if kind == pl.String}
 MOST_COUNTERS = 120
 MOST_GROUPS = 50  # Hadoop's default limits per record for counters and groups other than its own
 _OWN_GROUPS = {f"org.apache.hadoop.mapreduce.{name}" for name in ("TaskCounter", "JobCounter", "FileSystemCounter")}
@@ -182,10 +183,8 @@ class Collector:
         self.jobs: list[dict[str, Any]] = []
         self.task_starts: list[tuple[Any, ...]] = []
         self.task_ends: list[tuple[Any, ...]] = []
-        self.task_counters: list[Sequence[int | None]] = []
         self.attempt_starts: list[tuple[Any, ...]] = []
         self.attempt_ends: list[tuple[Any, ...]] = []
-        self.attempt_counters: dict[int, Sequence[int | None]] = {}
         self.conf: list[tuple[str | None, str, str | None, str | None]] = []
 
     def problem(
@@ -220,70 +219,67 @@ class Collector:
         """Return the job of each task id; one without a job gives None and a problem."""
         if self.job is not None and job_of(self.job) == self.job:
             head = "task_" + self.job[4:] + "_"
-            if all(i.startswith(head) for i in ids):
+            if not [each for each in ids if not each.startswith(head)]:
                 return [self.job] * len(ids)
         jobs = [job_of(each) for each in ids]
         if None in jobs:
             self.problem("bad-record", "a task id that holds no job", count=jobs.count(None))
         return jobs
 
-    def _table(self, table: Table) -> dict[str, list[Any]]:
-        """Return the rows gathered for a table as columns; they hold its columns in its order, but for ``job_id`` and the
-        counters."""
-        columns = dict(zip(_GATHERED[table.name], map(list, zip(*getattr(self, table.name), strict=True)), strict=True))
-        for name in _TEXTS[table.name]:
-            columns[name] = clean_column(columns[name])
-        if "error" in columns:
-            columns["error"] = [v and clean_text(v) for v in columns["error"]]
-        columns["job_id"] = self.jobs_of(columns["task_id"])
-        return columns
-
-    def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
-        """Add the counters of the few attempts that have their own."""
-        for row, values in self.attempt_counters.items():
-            for name, value in zip(COUNTER_COLUMNS, values, strict=True):
-                if value is not None:
-                    columns.setdefault(name, [None] * count)[row] = value
-
-    def attempt_end(self, row: tuple[Any, ...], counters: Sequence[int | None] | None = None) -> None:
-        """Add the end of an attempt, with its own counters if it has any."""
-        if counters is not None:
-            self.attempt_counters[len(self.attempt_ends)] = counters
-        self.attempt_ends.append(row)
-
     def reading(self, consumed: int, state: Any = None) -> Reading:
         """Return everything gathered, as columns by table."""
-        rows: dict[str, Any] = {table.name: self._table(table) for table in _TASK_TABLES if getattr(self, table.name)}
-        # Counters without a value are left out; the store fills in nulls.
-        for name, values in zip(COUNTER_COLUMNS, zip(*self.task_counters, strict=True), strict=False):
-            if values.count(None) < len(values):
-                rows["task_ends"][name] = list(values)
-        if self.attempt_counters:
-            self._sparse(rows["attempt_ends"], len(self.attempt_ends))
+        rows: dict[str, Any] = {}
+        for name, make in _MAKE.items():
+            if gathered := getattr(self, name):
+                piece = (gathered, self.jobs_of([row[1] for row in gathered]))
+                rows[name] = Gathered(len(gathered), piece, make)
         if self.jobs:
-            rows["job_events"] = self._job_rows()
+            rows["job_events"] = Gathered(len(self.jobs), (self.source, self.jobs), _job_columns)
         if self.conf:
-            job, key, value, origin = zip(*self.conf, strict=True)
-            rows["conf"] = {
-                "job_id": list(job),
-                "key": clean_column(list(key)),
-                "value": [_property(name, each) for name, each in zip(key, value, strict=True)],
-                "origin": clean_column(list(origin)),
-            }
+            rows["conf"] = Gathered(len(self.conf), self.conf, _conf_columns)
         return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
 
-    def _job_rows(self) -> dict[str, list[Any]]:
-        names = set().union(*self.jobs)
-        columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
-        for name in JOB_EVENTS.schema:
-            if name in names and name != "source":
-                columns[name] = [row.get(name) for row in self.jobs]
-        for name in _JOB_TEXTS:
-            if name in columns:
-                columns[name] = clean_column(columns[name])
-        if "diagnostics" in columns:
-            columns["diagnostics"] = [v and clean_text(v, MOST_DIAGNOSTICS) for v in columns["diagnostics"]]
-        return columns
+
+def _columns(table: Table, pieces: Sequence[Any]) -> dict[str, list[Any]]:
+    """Make the columns of a table from the rows of several files and their jobs."""
+    rows = list(chain.from_iterable(piece[0] for piece in pieces))
+    columns = dict(zip(_GATHERED[table.name], map(list, zip(*rows, strict=True)), strict=True))
+    for row, values in enumerate(columns.pop(_OWN, ())):
+        for name, value in zip(COUNTER_COLUMNS, values or (), strict=values is not None):
+            if value is not None:
+                columns.setdefault(name, [None] * len(rows))[row] = value
+    columns["job_id"] = list(chain.from_iterable(piece[1] for piece in pieces))
+    # Counters without a value are left out; the store fills in nulls.
+    given = columns.items()
+    return _cleaned({name: v for name, v in given if name not in COUNTER_COLUMNS or v.count(None) < len(v)})
+
+
+def _job_columns(pieces: Sequence[tuple[str, list[dict[str, Any]]]]) -> dict[str, list[Any]]:
+    rows = [{"source": source, **row} for source, jobs in pieces for row in jobs]
+    names = set().union(*rows)
+    return _cleaned({name: [row.get(name) for row in rows] for name in JOB_EVENTS.schema if name in names})
+
+
+def _cleaned(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    for name in _TEXTS & columns.keys():
+        if name in _LINES:
+            columns[name] = [text and clean_text(text, _LINES[name]) for text in columns[name]]
+        else:
+            columns[name] = clean_column(columns[name])
+    return columns
+
+
+def _conf_columns(pieces: Sequence[list[tuple[str | None, str, str | None, str | None]]]) -> dict[str, list[Any]]:
+    job, key, value, origin = zip(*chain.from_iterable(pieces), strict=True)
+    return {
+        "job_id": list(job),
+        "key": clean_column(list(key)),
+        "value": [_property(name, each) for name, each in zip(key, value, strict=True)],
+        "origin": clean_column(list(origin)),
+    }
+
+
+_MAKE = {table.name: partial(_columns, table) for table in _TASK_TABLES}
 
 
 def clean_text(text: str, limit: int = MAX_FIELD) -> str:
@@ -305,7 +301,7 @@ def _property(name: str, value: str | None) -> str | None:
 _LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
 MOST_DIAGNOSTICS = 2**16  # most characters of a job's diagnostics: Dr. Elephant shows 65,535.
 MOST_LISTED = 2**20  # most characters of a list of files in the distributed cache
-_JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
+_LINES = {"error": MAX_FIELD, "diagnostics": MOST_DIAGNOSTICS}  # texts of several lines, and how long they may be
 
 
 # --- one event at a time ---------------------------------------------------------------------------------------------
@@ -324,7 +320,7 @@ def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | No
 
     ``parsed``: Hadoop's parser would throw on the id.
     """
-    if job_of(job) == job:
+    if job == to.job or job_of(job) == job:
         return job
     to.problem("bad-record", "a job id that names no job")
     if parsed:
@@ -391,11 +387,11 @@ _NO_PHASES = ("SETUP", "CLEANUP")
 
 
 def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
-    to.attempt_end(
+    to.attempt_ends.append(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.taskStatus, e.finishTime,
             e.mapFinishTime, e.shuffleFinishTime, e.sortFinishTime, plain(e.hostname), plain(e.rackname), None,
-            plain(e.state), _progress(e), False,
+            plain(e.state), _progress(e), False, None,
         )
     )  # fmt: skip
     if kind.startswith(_NO_PHASES):
@@ -403,23 +399,24 @@ def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished)
 
 
 def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
-    to.attempt_end(
+    own = counter_row(e.counters) if e.counters is not None else None
+    to.attempt_ends.append(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
-            None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), e.counters is not None,
-        ),
-        counter_row(e.counters) if e.counters is not None else None,
+            None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), own is not None, own,
+        )
     )  # fmt: skip
     to.check_limits(seq, e.counters)
 
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
-    chosen = plain(e.successfulAttemptId)
     # Hadoop's parser ignores the status: the task counts as successful.
     to.task_ends.append(
-        (seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, chosen, e.counters is not None, None)
-    )
-    to.task_counters.append(counter_row(e.counters))
+        (
+            seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, plain(e.successfulAttemptId),
+            e.counters is not None, None, *counter_row(e.counters),
+        )
+    )  # fmt: skip
     to.check_limits(seq, e.counters)
 
 
@@ -427,10 +424,9 @@ def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
     to.task_ends.append(
         (
             seq, e.taskid, e.taskType, e.status, None, e.finishTime, plain(e.failedDueToAttempt),
-            e.counters is not None, plain(e.error),
+            e.counters is not None, plain(e.error), *counter_row(e.counters),
         )
     )  # fmt: skip
-    to.task_counters.append(counter_row(e.counters))
     to.check_limits(seq, e.counters)
 
 

@@ -35,6 +35,7 @@ _START = b'{"type":"'
 _PLACE = re.compile(r" \(byte \d+\)$")
 """Position of a fault in its line: removed, so that equal faults become one counted problem."""
 _PER_COUNTER = b'"displayName"'  # markers that occur once per counter and per group
+_MANY = MOST_COUNTERS * len('{"name":"","displayName":"","value":0}')  # bytes that more counters take at least
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -111,7 +112,7 @@ def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Col
         _salvage(line, number, kind, error, to)
         return
     handle(to, number, kind, event)
-    if key in _COUNTED and line.count(_PER_COUNTER) > MOST_COUNTERS:
+    if key in _COUNTED and len(line) > _MANY and line.count(_PER_COUNTER) > MOST_COUNTERS:
         _check_limits(line, number, key, to)
     if errors and record in errors:
         to.parser_error(number, errors.pop(record))
@@ -149,10 +150,9 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
     other wrappings are accepted.
     """
     reason = _PLACE.sub("", str(error))
-    text = line
-    if not _valid_utf8(line):
+    text = decode(line).encode()
+    if text != line:
         reason = "text that is not UTF-8"
-        text = decode(line).encode()
     shape = RECORDS[kind][1]
     try:
         event = _ANY.decode(text)["event"]
@@ -166,17 +166,9 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
     if dropped:
         to.problem("bad-number", f"{kind}: {dropped} counter(s) beyond 64 bit are left out", line=number)
         to.parser_error(number, cannot_parse(to.path, reason))
-    elif text is not line:
+    elif text != line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)
     HANDLERS[shape](to, number, kind, record)
-
-
-def _valid_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:

@@ -165,10 +165,8 @@ def _task(to: Collector, entry: dict[str, Any]) -> None:
     to.task_starts.append((0, task, kind, start, None))
     if state in _RUNNING_STATES:
         return
-    to.task_ends.append(
-        (0, task, kind, state, start, f.time("finishTime"), f.text("successfulAttempt") or None, False, None)
-    )
-    to.task_counters.append(counter_row(None))
+    chosen, counters = f.text("successfulAttempt") or None, counter_row(None)
+    to.task_ends.append((0, task, kind, state, start, f.time("finishTime"), chosen, False, None, *counters))
 
 
 def _type_of(task: str) -> str:
@@ -196,18 +194,15 @@ def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> Counters
 def _task_counters(to: Collector, answer: dict[str, Any]) -> None:
     task = JsonFields(to, answer).id("id", "counters of a task without an id")
     if task is not None:
-        to.task_ends.append((1, task, _type_of(task), None, None, None, None, True, None))
-        to.task_counters.append(counter_row(_counters_of(to, answer, "taskCounterGroup")))
+        counters = counter_row(_counters_of(to, answer, "taskCounterGroup"))
+        to.task_ends.append((1, task, _type_of(task), None, None, None, None, True, None, *counters))
 
 
 def _attempt_counters(to: Collector, answer: dict[str, Any]) -> None:
     attempt = JsonFields(to, answer).id("id", "counters of an attempt without an id")
     if attempt is not None:
-        task = _task_of(attempt)
-        to.attempt_end(
-            (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True),
-            counter_row(_counters_of(to, answer, "taskAttemptCounterGroup")),
-        )
+        task, own = _task_of(attempt), counter_row(_counters_of(to, answer, "taskAttemptCounterGroup"))
+        to.attempt_ends.append((1, task, attempt, _type_of(task), *[None] * 10, True, own))
 
 
 def _attempt(to: Collector, entry: dict[str, Any]) -> None:
@@ -226,10 +221,10 @@ def _attempt(to: Collector, entry: dict[str, Any]) -> None:
     shuffle, merge = f.number("elapsedShuffleTime"), f.number("elapsedMergeTime")
     shuffled = start + shuffle if start is not None and shuffle is not None else f.time("shuffleFinishTime")
     merged = shuffled + merge if shuffled is not None and merge is not None else f.time("mergeFinishTime")
-    to.attempt_end(
+    to.attempt_ends.append(
         (
             0, task, attempt, kind, state, f.time("finishTime"), None, shuffled, merged, host, f.text("rack"),
-            f.text("diagnostics") or None, None, None, False,
+            f.text("diagnostics") or None, None, None, False, None,
         )
     )  # fmt: skip
 

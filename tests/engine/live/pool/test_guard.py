@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ def test_a_small_file_that_ends_a_pool_is_found_and_the_others_are_read(
     (tmp_path / "25.log").write_bytes(line("bad", -1) + b"!crash!\n")
     live = opened(tmp_path)
     # Slow enough here for the workers to meet it first: in the session it would end the tests.
-    monkeypatch.setattr(reading_pool.ReadingPool, "claim", lambda self, index: False)
+    monkeypatch.setattr(reading_pool, "tasks", SimpleNamespace(SMALL=-1, memory=tasks.memory))
     live.scan(final=True)
     assert set(values(live)) == {*range(30)} - {25}
     assert [problem.path for problem in live.problems] == [str(tmp_path / "25.log")]

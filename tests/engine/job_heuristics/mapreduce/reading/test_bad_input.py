@@ -17,6 +17,7 @@ from engine.core.reading import Problem, Reading, Source
 from engine.core.view import Context, NoInput, Result
 from engine.job_heuristics.mapreduce.model.job_conf import named_task
 from engine.job_heuristics.mapreduce.reading.kinds import HISTORY
+from engine.job_heuristics.mapreduce.tables import JOB_EVENTS
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer
@@ -396,8 +397,8 @@ def test_one_odd_value_leaves_the_rest_of_an_answer(odd: bytes) -> None:
     data = b'{"jobs":{"job":[{"id":"job_1_1","x":' + odd + b'},{"id":"job_1_2","name":"good","submitTime":5}]}}'
     reading = rest_of(data)
     assert reading.complete and kinds(reading.problems) <= {"nested-too-deeply", "not-utf-8"}
-    assert reading.rows["job_events"]["job_id"] == ["job_1_1", "job_1_2"]
-    assert reading.rows["job_events"]["submit_ms"] == [None, 5]
+    events = JOB_EVENTS.frame(reading.rows["job_events"])
+    assert events.select("job_id", "submit_ms").rows() == [("job_1_1", None), ("job_1_2", 5)]
     assert not rest_of(data[:-1]).complete
 
 

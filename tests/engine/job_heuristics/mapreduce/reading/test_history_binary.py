@@ -31,6 +31,9 @@ def test_the_reader_gives_back_what_was_written(job: writer.Job) -> None:
     end = len(data)
     reading = HISTORY.read(Source("/d/x.jhist", "x.jhist", 0, end), data, None, True)
     assert reading.consumed == end and not reading.problems
+    frames = {
+        table.name: table.frame(reading.rows[table.name]) for table in HISTORY.tables if table.name in reading.rows
+    }
     for table, kinds, columns in (
         ("task_starts", {"TASK_STARTED"}, {"task_id": "taskid", "type": "taskType", "scheduled_ms": "startTime"}),
         ("task_ends", {"TASK_FINISHED", "TASK_FAILED"}, {"task_id": "taskid", "finish_ms": "finishTime"}),
@@ -42,4 +45,4 @@ def test_the_reader_gives_back_what_was_written(job: writer.Job) -> None:
     ):
         records = [fields for _, kind, _, fields in writer.events(job) if kind in kinds]
         for column, field in columns.items():
-            assert list(reading.rows[table][column]) == [record[field] for record in records], column
+            assert frames[table][column].to_list() == [record[field] for record in records], column
