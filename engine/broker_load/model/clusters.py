@@ -35,6 +35,8 @@ def choose(inputs: Inputs, wanted: str) -> Choice:
     Rows without such a label belong to every cluster. Raises UnknownName if no cluster has that name.
     """
     table = inputs.table("clusters")
+    if not (table.height or wanted):
+        return Choice(inputs)
     known = table.group_by("name").agg(pl.col("brokers").sum()).filter(pl.col("brokers") > 0)
     names = known.sort("brokers", "name", descending=[True, False])["name"].to_list()
     if wanted:

@@ -157,8 +157,11 @@ def _reassigned(rows: pl.DataFrame, moving: pl.DataFrame) -> pl.DataFrame:
 
 def failed_dirs(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
     """Return the rows of input table ``log_dirs`` whose directory's newest report, not after ``until_ms``, names an error."""
+    reported = inputs.table("log_dirs")
+    if not reported.height:
+        return reported
     return (
-        inputs.table("log_dirs").filter(pl.col("time_ms") <= (2**62 if until_ms is None else until_ms))
+        reported.filter(pl.col("time_ms") <= (2**62 if until_ms is None else until_ms))
         .sort("time_ms").unique(["broker", "log_dir"], keep="last").drop_nulls("error")
     )  # fmt: skip
 

@@ -91,6 +91,8 @@ _KEPT = ("cpu_trend", "nw_in_cap_kbs", "nw_out_cap_kbs")
 def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
     """Set loads that nothing among the inputs gives to null: by resource, and of brokers that lack series."""
     unknown = RESOURCES if cluster.lacking else tuple(cluster.unknown)
+    if not unknown:
+        return
     starts = tuple(start for resource in unknown for start in _OF_RESOURCE[resource])
     brokers, partitions = frames["brokers"], frames["partitions"]
     dark = brokers.filter(pl.col("broker").is_in(list(cluster.lacking)))
@@ -105,7 +107,7 @@ def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
         "partitions": pl.col("leader").is_in(list(cluster.lacking)),
         "cluster_stats": pl.lit(True),
     }
-    for table, rows in where.items() if starts else ():
+    for table, rows in where.items():
         schema = frames[table].schema
         columns = [column for column in schema if column.startswith(starts) and column not in _KEPT]
         gone = rows if cluster.lacking and not cluster.unknown else pl.lit(True)

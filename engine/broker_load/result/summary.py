@@ -143,7 +143,7 @@ def dead_brokers(brokers: pl.DataFrame, listed: bool) -> list[Finding]:
 
 def failed_directories(directories: pl.DataFrame) -> list[Finding]:
     """Return a finding for each failed log directory in rows of ``DIRECTORIES``."""
-    failed = directories.filter(pl.col("error").is_not_null()).select("broker", "log_dir", "error").unique()
+    failed = directories.drop_nulls("error").select("broker", "log_dir", "error").unique()
     return [
         Finding(
             "severe", f"log directory {path} of broker {broker}",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import zstandard
 
-from engine.core.reading import Problem, Source
+from engine.core.reading import FileKind, Problem, Reading, Source
 from engine.core.view import FILE, FileInfo, Finding, Inputs
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables import INPUTS as MAPREDUCE_INPUTS
@@ -21,6 +21,20 @@ from engine.job_heuristics.tez.tables import FACTS
 from engine.job_heuristics.view import VIEW
 
 INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, *FACTS, FLEET_RESULTS)
+
+
+_EMPTY = {table.name: table.empty().with_columns(pl.Series(FILE, [], pl.UInt32)) for table in INPUTS}
+
+
+@lru_cache(500)
+def _read(kind: FileKind, source: Source, data: bytes) -> tuple[Reading, dict[str, pl.DataFrame]]:
+    """A whole file and its frames; read once, for many tests look at the same files again and again."""
+    reading = kind.read(source, data, None, True)
+    return reading, _frames(kind, reading)
+
+
+def _frames(kind: FileKind, reading: Reading) -> dict[str, pl.DataFrame]:
+    return {table.name: table.frame(reading.rows[table.name]) for table in kind.tables if table.name in reading.rows}
 
 
 class Store:
@@ -54,15 +68,17 @@ class Store:
             file = self.next
             self.next += 1
             self.ids[path] = file
-        reading = kind.read(Source(path, name, mtime_ms, len(data), offset), data[offset:], state, final)
+        source = Source(path, name, mtime_ms, len(data), offset)
+        if final and state is None and not offset:
+            reading, frames = _read(kind, source, data)
+        else:
+            reading = kind.read(source, data[offset:], state, final)
+            frames = _frames(kind, reading)
         self.taken[file] = offset + reading.consumed
         self.states[file] = reading.state
         self.problems += reading.problems
-        for table in kind.tables:
-            if table.name in reading.rows:
-                frame = table.frame(reading.rows[table.name])
-                frame = frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))
-                self.rows[table.name].append((file, frame))
+        for table, frame in frames.items():
+            self.rows[table].append((file, frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))))
         self.infos[file] = FileInfo(file, path, path, kind.id, mtime_ms, len(data), self.version)
 
     def drop(self, path: str) -> None:
@@ -75,13 +91,8 @@ class Store:
     def inputs(self) -> Inputs:
         """The snapshot."""
         tables = {
-            t.name: pl.concat(
-                [
-                    t.empty().with_columns(pl.lit(0, dtype=pl.UInt32).alias(FILE)).clear(),
-                    *(f for _, f in self.rows[t.name]),
-                ]
-            )
-            for t in INPUTS
+            name: pl.concat([none, *(frame for _, frame in self.rows[name])]) if self.rows[name] else none
+            for name, none in _EMPTY.items()
         }
         return Inputs(self.version, dict(self.infos), tuple(self.problems), tables.__getitem__)
 

@@ -43,8 +43,9 @@ class Checker:
         self.room = {row["broker"]: (row["cores"] * 100, row["nw_in_cap_kbs"], row["nw_out_cap_kbs"], row["disk_cap_mb"])
                      for row in rows}  # fmt: skip
         self.parts: dict[Key, Partition] = {}
-        self._sums: dict[int, list[float]] = {}  # as of now; both empty after a step
+        self._sums: dict[int, list[float]] = {}  # as of now; all empty after a step
         self._excess: Excess = {}
+        self._led: dict[int, list[Partition]] = {}
         loads: dict[Key, dict[bool, tuple[float, ...]]] = {}
         for row in result.tables["replicas"].to_dicts():
             value = (row["cpu_pct_cores"], row["nw_in_kbs"], row["nw_out_kbs"], row["disk_mb"])
@@ -63,15 +64,15 @@ class Checker:
         """cpu, nw_in, nw_out, disk, leader in, potential out, leaders, replicas of each broker."""
         if self._sums:
             return self._sums
-        total = {broker: [0.0] * 8 for broker in self.rack}
+        held: dict[int, list[tuple[float, ...]]] = {broker: [(0.0,) * 8] for broker in self.rack}
         for part in self.parts.values():
+            self._led.setdefault(part.leader, []).append(part)
             for broker in part.replicas:
                 leads = broker == part.leader
                 cpu, into, out, disk = part.lead if leads else part.follow
-                more = (cpu, into, out, disk, into * leads, part.lead[2], float(leads), 1.0)
-                total[broker] = [a + b for a, b in zip(total[broker], more, strict=True)]
-        self._sums = total
-        return total
+                held[broker].append((cpu, into, out, disk, into * leads, part.lead[2], float(leads), 1.0))
+        self._sums = {broker: list(map(sum, zip(*rows, strict=True))) for broker, rows in held.items()}
+        return self._sums
 
     def excess(self) -> Excess:
         """How far the cluster is outside each goal."""
@@ -123,9 +124,7 @@ class Checker:
     def survives(self, gone: set[int]) -> bool:
         """Whether no partition is left without a leader and no survivor gets over a threshold."""
         load = {broker: list(row) for broker, row in self.sums().items()}
-        for part in self.parts.values():
-            if part.leader not in gone:
-                continue
+        for part in (part for broker in gone for part in self._led.get(broker, ())):
             heir = next((b for b in part.replicas if b not in gone and b in part.in_sync and b in self.alive), None)
             if heir is None:
                 return False
@@ -133,7 +132,10 @@ class Checker:
             load[heir][2] += part.lead[2]
         limits = list(LIMIT.values())
         return all(
-            load[b][i] <= limits[i] * self.room[b][i] + 1e-6 for b in self.alive if b not in gone for i in range(4)
+            value <= limit * room + 1e-6
+            for b in self.alive
+            if b not in gone
+            for value, limit, room in zip(load[b], limits, self.room[b], strict=False)
         )
 
     # -- steps ------------------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ class Checker:
             assert row["new_leader"] in part.in_sync
         mb = part.lead[3] if came else 0.0
         assert math.isclose(row["moved_mb"], mb, rel_tol=1e-9, abs_tol=1e-9)
-        self._sums, self._excess = {}, {}
+        self._sums, self._excess, self._led = {}, {}, {}
         part.in_sync = {*new} if came else part.in_sync
         part.replicas, part.leader = list(new), row["new_leader"]
 

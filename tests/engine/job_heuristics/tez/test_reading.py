@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ def ui_zip(kinds: Mapping[str, str] | None = None) -> bytes:
     return made.getvalue()
 
 
+@cache
 def files(form: str) -> dict[str, bytes]:
     if form == "answers":
         return {f"/in/{name}": data for name, data in tez.answers(EVENTS).items()}
@@ -66,9 +68,14 @@ def computed(found: Mapping[str, bytes], **options: Any) -> Result:
     return VIEW.compute(inputs_of(found), JobParameters(job=APP, **options), Context(0))
 
 
+@cache
+def of_form(form: str) -> Result:
+    return computed(files(form))
+
+
 @pytest.mark.parametrize("form", ["answers", "pretty", "zip", "simple", "joined"])
 def test_every_form_gives_the_same(form: str) -> None:
-    ours, wanted = computed(files(form)), computed(files("proto"))
+    ours, wanted = of_form(form), of_form("proto")
     assert not ours.problems
     for name in NAMES:
         assert ours.tables[name].equals(wanted.tables[name]), name
@@ -76,7 +83,7 @@ def test_every_form_gives_the_same(form: str) -> None:
 
 def test_several_forms_of_one_application_are_one() -> None:
     both = computed(files("proto") | files("answers") | files("zip"))
-    assert both.tables["jobs"].equals(computed(files("proto")).tables["jobs"])
+    assert both.tables["jobs"].equals(of_form("proto").tables["jobs"])
 
 
 def test_a_growing_history_gives_what_a_whole_one_does() -> None:
@@ -84,7 +91,7 @@ def test_a_growing_history_gives_what_a_whole_one_does() -> None:
     for end in (40, 700, len(data) // 2, len(data)):
         store.put("/in/dag_1", data[:end], final=False)
     last = VIEW.compute(store.inputs(), JobParameters(job=APP), Context(0))
-    assert not last.problems and last.tables["tez_tasks"].equals(computed(files("proto")).tables["tez_tasks"])
+    assert not last.problems and last.tables["tez_tasks"].equals(of_form("proto").tables["tez_tasks"])
 
 
 def test_a_running_dag_is_judged_by_what_has_ended() -> None:
@@ -119,7 +126,7 @@ def test_damage_in_a_proto_history_costs_only_the_records_around_it() -> None:
     data[middle : middle + 4] = b"\x7f\xff\xff\xff"
     result = computed({"/in/dag_1": bytes(data)})
     assert [problem.kind for problem in result.problems] == ["bad-record"]
-    assert result.tables["tez_tasks"].height >= computed(files("proto")).tables["tez_tasks"].height - 1
+    assert result.tables["tez_tasks"].height >= of_form("proto").tables["tez_tasks"].height - 1
 
 
 def test_archives_say_what_they_lack_and_open_no_archive_within() -> None:
@@ -135,7 +142,7 @@ def test_answers_of_others_and_wrong_types_are_problems() -> None:
     )
     result = computed(files("answers") | {"/in/a.json": bad, "/in/b.json": error})
     assert {problem.kind for problem in result.problems} == {"bad-record", "unknown-entity", "error-answer"}
-    assert result.tables["jobs"].equals(computed(files("answers")).tables["jobs"])
+    assert result.tables["jobs"].equals(of_form("answers").tables["jobs"])
 
 
 def test_a_circle_among_vertices_ends_and_is_named() -> None:
@@ -201,7 +208,7 @@ def test_ids_beyond_all_bounds_cost_only_themselves(digits: int) -> None:
     ]
     odd = json.dumps({"entities": [{"entitytype": "TEZ_TASK_ID", "entity": one} for one in tasks]}).encode()
     result = computed(files("proto") | {"/in/odd.json": odd})
-    wanted, jobs = computed(files("proto")).tables["jobs"], result.tables["jobs"].filter(job_id=APP)
+    wanted, jobs = of_form("proto").tables["jobs"], result.tables["jobs"].filter(job_id=APP)
     assert jobs.drop("notes", "upstream_says").equals(wanted.drop("notes", "upstream_says"))
     assert sum(problem.count for problem in result.problems) == (0 if digits == 18 else 3)
 

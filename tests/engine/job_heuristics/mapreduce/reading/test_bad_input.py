@@ -51,6 +51,11 @@ def compute(data: bytes, *, conf: bytes | None = None, name: str = "x.jhist", **
     return VIEW.compute(inputs_of(files), JobParameters(**parameters), Context(0))
 
 
+@cache
+def whole() -> Result:
+    return compute(text())
+
+
 def kinds(problems: tuple[Problem, ...] | list[Problem]) -> set[str]:
     return {p.kind for p in problems}
 
@@ -183,7 +188,7 @@ def test_conf_is_found_under_the_lying_name() -> None:
 @pytest.mark.parametrize("odd", ["", "5", "job_1_x", "application_1760000000000_0007"])
 def test_an_invalid_job_id_adds_no_job(record: str, odd: str) -> None:
     """Its record is of the job that the others name, and Hadoop's parser throws where it reads the id."""
-    sound = compute(text()).tables["jobs"].drop("upstream_says")
+    sound = whole().tables["jobs"].drop("upstream_says")
     result = compute(re.sub(rf'({record}":{{"jobid":")[^"]*'.encode(), rb"\g<1>" + odd.encode(), text()))
     assert [(p.kind, p.reason) for p in result.problems] == [("bad-record", "a job id that names no job")]
     jobs = result.tables["jobs"]

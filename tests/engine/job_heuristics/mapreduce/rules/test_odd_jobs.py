@@ -19,9 +19,9 @@ from tests.engine.job_heuristics.helper import inputs_of
 from tests.engine.job_heuristics.odd_jobs import OddJob, odd_job
 
 
-def compute(files: Mapping[str, bytes] | Inputs, **parameters: Any) -> Result:
+def compute(files: Mapping[str, bytes] | Inputs, context: Context | None = None, **parameters: Any) -> Result:
     inputs = files if isinstance(files, Inputs) else inputs_of(files)
-    return VIEW.compute(inputs, JobParameters(**parameters), Context(0))
+    return VIEW.compute(inputs, JobParameters(**parameters), context or Context(0))
 
 
 def computed(jobs: list[OddJob], *, binary: bool = False) -> Result:
@@ -58,12 +58,12 @@ def test_a_bad_job_takes_no_other_with_it() -> None:
     others = alone.keys() - {bad}
     sound = {path: data for job in good for path, data in job.files().items()}
     for name, (path, data) in poisons(good[0]).items():
-        files = inputs_of({**sound, path: data})
-        result = compute(files, job=bad, split_size=2**20, reduces=9)
+        files, context = inputs_of({**sound, path: data}), Context(0)
+        result = compute(files, context, job=bad, split_size=2**20, reduces=9)
         rows = shown(result)
         assert {job: rows[job] for job in others} == {job: alone[job] for job in others}, name
         assert all(abs(result.summary[total]) < 2**62 for total in ("used_mb_s", "wasted_mb_s")), name
-        assert compute(files, mode="published").tables["jobs"].height == len(good), name
+        assert compute(files, context, mode="published").tables["jobs"].height == len(good), name
 
 
 def poisons(job: OddJob) -> dict[str, tuple[str, bytes]]:
