@@ -312,8 +312,9 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
         while one is not None and one["time_ms"][0] <= moment:
             fresh = one.unique(keys, keep="last", maintain_order=True)
             if not _says_the_same(state, fresh):
-                both = pl.concat([state, fresh]) if state.height else fresh
-                state, made = both.unique(keys, keep="last", maintain_order=True), None
+                if state.height:
+                    fresh = pl.concat([state, fresh]).unique(keys, keep="last", maintain_order=True)
+                state, made = fresh, None
             one = next(described, None)
         if made is None:
             made = state

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
+from engine.core.reading import MAX_FIELD, Document, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Rows, Table
 from engine.formats import json_text
 from engine.formats.delimited import BOM
@@ -47,6 +47,9 @@ class Series(NamedTuple):
 
     def pack(self) -> str:
         """Return the identity as one text; fields are cleaned here, for all readers."""
+        whole = "".join(self)
+        if len(whole) <= MAX_FIELD and whole.isascii() and whole.isprintable():  # as nearly always: nothing to clean
+            return SEPARATOR.join(self)
         return SEPARATOR.join([field and clean(field) for field in self])
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from engine.core.parameters import parse
-from engine.core.reading import HEAD, Problem, Source, fold
+from engine.core.reading import HEAD, FileKind, Problem, Reading, Source, fold
 from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place
@@ -84,6 +85,13 @@ NOTHING = {
 """Every input table without rows."""
 
 
+@lru_cache(300)
+def _read(kind: FileKind, source: Source, data: bytes) -> tuple[Reading, dict[str, pl.DataFrame]]:
+    """A file and its frames; read once, for many tests look at the same files again and again."""
+    reading, tables = kind.read(source, data, None, True), {table.name: table for table in kind.tables}
+    return reading, {name: tables[name].frame(rows) for name, rows in reading.rows.items()}
+
+
 def inputs(files: Mapping[str, bytes], mtime_ms: int = DAY_MS, version: int = 1) -> Inputs:
     """What the store would make of these files (name to content)."""
     frames = {name: [empty] for name, empty in NOTHING.items()}
@@ -94,13 +102,12 @@ def inputs(files: Mapping[str, bytes], mtime_ms: int = DAY_MS, version: int = 1)
         for kind in VIEW.kinds:
             if not kind.recognise(base, data[:HEAD]):
                 continue
-            reading = kind.read(Source(name, base, mtime_ms, len(data)), data, None, True)
+            reading, found = _read(kind, Source(name, base, mtime_ms, len(data)), data)
             problems += reading.problems
             infos[number] = FileInfo(number, name, name, kind.id, mtime_ms, len(data), version)
-            tables = {t.name: t for t in kind.tables}
-            for key, rows in reading.rows.items():
-                frames[key].append(tables[key].frame(rows).with_columns(pl.lit(number, pl.UInt32).alias(FILE)))
-    glued = {name: pl.concat(parts) for name, parts in frames.items()}
+            for key, rows in found.items():
+                frames[key].append(rows.with_columns(pl.lit(number, pl.UInt32).alias(FILE)))
+    glued = {name: pl.concat(parts) if parts[1:] else parts[0] for name, parts in frames.items()}
     return Inputs(version, infos, fold(problems), glued.__getitem__)
 
 

@@ -144,8 +144,10 @@ def test_shared_memo_gives_equal_results(tmp_path: Path) -> None:
     """A memo only makes it faster, independent of earlier requests."""
     inputs = read(simple(tmp_path).write())
     memo = Memo()
-    for pairs in ((), (("a", "0.3"),), (("mode", "corrected"),), (("fail", "1"),), (("at", str(T0)),), ()):
+    first = compute(inputs, memo=memo)
+    for pairs in ((("a", "0.3"),), (("mode", "corrected"),), (("fail", "1"),), (("at", str(T0)),)):
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs))
+    assert compute(inputs, memo=memo).same_as(first)
 
 
 def test_replaced_descriptions_and_sizes_are_seen_at_once(tmp_path: Path) -> None:

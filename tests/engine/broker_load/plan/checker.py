@@ -21,7 +21,7 @@ LIMIT = {"cpu": 0.7, "nw_in": 0.8, "nw_out": 0.8, "disk": 0.8}
 Excess = dict[str, float]
 
 
-@dataclass
+@dataclass(eq=False)
 class Partition:
     """Load of a partition as leader and follower: cpu, nw_in, nw_out, disk."""
 
@@ -43,9 +43,9 @@ class Checker:
         self.room = {row["broker"]: (row["cores"] * 100, row["nw_in_cap_kbs"], row["nw_out_cap_kbs"], row["disk_cap_mb"])
                      for row in rows}  # fmt: skip
         self.parts: dict[Key, Partition] = {}
-        self._sums: dict[int, list[float]] = {}  # as of now; all empty after a step
-        self._excess: Excess = {}
-        self._led: dict[int, list[Partition]] = {}
+        self._sums: dict[int, list[float]] = {}
+        self._changed = set(self.rack)  # brokers whose sums are not those of now
+        self._excess: Excess = {}  # empty after a step
         loads: dict[Key, dict[bool, tuple[float, ...]]] = {}
         for row in result.tables["replicas"].to_dicts():
             value = (row["cpu_pct_cores"], row["nw_in_kbs"], row["nw_out_kbs"], row["disk_mb"])
@@ -62,16 +62,14 @@ class Checker:
 
     def sums(self) -> dict[int, list[float]]:
         """cpu, nw_in, nw_out, disk, leader in, potential out, leaders, replicas of each broker."""
-        if self._sums:
-            return self._sums
-        held: dict[int, list[tuple[float, ...]]] = {broker: [(0.0,) * 8] for broker in self.rack}
-        for part in self.parts.values():
-            self._led.setdefault(part.leader, []).append(part)
-            for broker in part.replicas:
+        held: dict[int, list[tuple[float, ...]]] = {broker: [(0.0,) * 8] for broker in self._changed}
+        for part in self.parts.values() if self._changed else ():
+            for broker in self._changed.intersection(part.replicas):
                 leads = broker == part.leader
                 cpu, into, out, disk = part.lead if leads else part.follow
                 held[broker].append((cpu, into, out, disk, into * leads, part.lead[2], float(leads), 1.0))
-        self._sums = {broker: list(map(sum, zip(*rows, strict=True))) for broker, rows in held.items()}
+        self._sums |= {broker: list(map(sum, zip(*rows, strict=True))) for broker, rows in held.items()}
+        self._changed = set()
         return self._sums
 
     def excess(self) -> Excess:
@@ -124,7 +122,9 @@ class Checker:
     def survives(self, gone: set[int]) -> bool:
         """Whether no partition is left without a leader and no survivor gets over a threshold."""
         load = {broker: list(row) for broker, row in self.sums().items()}
-        for part in (part for broker in gone for part in self._led.get(broker, ())):
+        for part in self.parts.values():
+            if part.leader not in gone:
+                continue
             heir = next((b for b in part.replicas if b not in gone and b in part.in_sync and b in self.alive), None)
             if heir is None:
                 return False
@@ -161,7 +161,8 @@ class Checker:
             assert row["new_leader"] in part.in_sync
         mb = part.lead[3] if came else 0.0
         assert math.isclose(row["moved_mb"], mb, rel_tol=1e-9, abs_tol=1e-9)
-        self._sums, self._excess, self._led = {}, {}, {}
+        self._excess = {}
+        self._changed |= {*old, *new}
         part.in_sync = {*new} if came else part.in_sync
         part.replicas, part.leader = list(new), row["new_leader"]
 

@@ -230,7 +230,9 @@ def test_options_hold_back_partitions_brokers_and_cut_the_end(tmp_path: Path) ->
         0 < plan(inputs, "mend", ("plan-max-mb", str(some)), memo=memo).tables["plan_steps"]["moved_mb"].sum() <= some
     )
     name = f"{first['topic']}-{first['partition']}"
-    without = plan(inputs, "mend", ("plan-reject", name), ("plan-skip-brokers", str(target)), memo=memo).tables["plan_steps"]
+    without = plan(inputs, "mend", ("plan-reject", name), ("plan-skip-brokers", str(target)), memo=memo).tables[
+        "plan_steps"
+    ]
     assert name not in {f"{row['topic']}-{row['partition']}" for row in without.to_dicts()}
     assert target not in without["to_broker"].to_list()
     skipped = plan(inputs, "mend", ("plan-skip-topics", "t[01]"), memo=memo).tables["plan_steps"]

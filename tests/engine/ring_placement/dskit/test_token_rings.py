@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.ring_placement.dskit.replicas import replica_sets
+from engine.ring_placement.dskit.replicas import ReplicaSets, replica_sets
 from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, TokenRing, draws, first_above, seed_of
 from tests.engine.ring_placement.dskit.golden import OPERATION, agrees, live_of, load, ring_of, spare_of, texts
 
@@ -137,8 +138,15 @@ def test_failures() -> None:
                     assert _lost(subring, "write_no_extend", failing[chosen]) == expected["lost"], (where, shard)
 
 
-def _good(ring: TokenRing, name: str, failing: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
-    sets = replica_sets(ring, OPERATION[name], at)
+@lru_cache(64)
+def _sets(ring: TokenRing, name: str, keys: tuple[int, ...]) -> ReplicaSets:
+    """Of these keys, or of the whole ring without any; the same whatever fails."""
+    at = first_above(ring.tokens, np.array(keys, dtype=np.int64)) if keys else None
+    return replica_sets(ring, OPERATION[name], at)
+
+
+def _good(ring: TokenRing, name: str, failing: np.ndarray, keys: tuple[int, ...] = ()) -> np.ndarray:
+    sets = _sets(ring, name, keys)
     good: np.ndarray = live_of(sets, ring.healthy(OPERATION[name]) & ~failing) >= sets.needed
     return good
 
@@ -146,8 +154,7 @@ def _good(ring: TokenRing, name: str, failing: np.ndarray, at: np.ndarray | None
 def _written(ring: TokenRing, name: str, keys: list[int], failing: np.ndarray) -> str:
     if not len(ring.tokens):
         return "0" * len(keys)
-    at = first_above(ring.tokens, np.array(keys, dtype=np.int64))
-    return "".join("01"[int(ok)] for ok in _good(ring, name, failing, at))
+    return "".join("01"[int(ok)] for ok in _good(ring, name, failing, tuple(keys)))
 
 
 def _lost(ring: TokenRing, name: str, failing: np.ndarray) -> int:

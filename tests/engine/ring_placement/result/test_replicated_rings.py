@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -162,12 +163,17 @@ def test_sweeps() -> None:
             assert lost == pytest.approx(shared.get(pair, 0) / SPACE, rel=1e-9, abs=1e-15), (case["name"], pair)
 
 
+@cache
+def spread(partition: int) -> list[int]:
+    return spread_minimizing_tokens(0, partition).tolist()
+
+
 def test_partition_rings() -> None:
     for case in load("partition_rings.json.gz")["rings"]:
         page = {
             "partitions": {
                 str(q["id"]): {"id": q["id"], "state": q["state"], "stateTimestamp": q["ts"],
-                               "tokens": spread_minimizing_tokens(0, q["id"]).tolist()}
+                               "tokens": spread(q["id"])}
                 for q in case["parts"]
             },
             "owners": {o["id"]: {"ownedPartition": o["part"], "state": o["state"]} for o in case["owners"]},
