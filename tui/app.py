@@ -365,8 +365,7 @@ class Dashboard(Shell):
             for key, active in self.screen.active_bindings.items()
             if (action := self.actions_by_id.get(active.binding.id or "")) and active.enabled and key in action.keys[:1]
         ]
-        for bar in self.main.query(KeyBar):
-            bar.show(shown)
+        self.main.query_one(KeyBar).show(shown)
 
     def _every_second(self) -> None:
         """Let the age of the data grow; collect garbage if this is a quiet moment."""

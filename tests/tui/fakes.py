@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 import polars as pl
@@ -114,6 +115,12 @@ class FakeView:
         return None
 
 
+@lru_cache
+def infos(files: int, stale: int) -> dict[int, FileInfo]:
+    """Files by number, the first of them stale."""
+    return {i: FileInfo(i, f"/data/{i}", str(i), "fake", int(NOW * 1000), 10, 1, stale=i < stale) for i in range(files)}
+
+
 class FakeSession:
     """Holds fake views; ``change`` plays a change of files."""
 
@@ -151,11 +158,7 @@ class FakeSession:
 
     def inputs(self, view: str) -> Inputs:
         self.views[view]
-        files = {
-            i: FileInfo(i, f"/data/{i}", str(i), "fake", int(NOW * 1000), 10, 1, stale=i < self.stale)
-            for i in range(self.files)
-        }
-        return Inputs(self.version, files, self.read_problems)
+        return Inputs(self.version, infos(self.files, self.stale), self.read_problems)
 
     def compute(
         self,

@@ -1,4 +1,4 @@
-"""Every screen of every view in three sizes: what is shown is true, fits, and is what the tables below it and ``report`` say."""
+"""Every screen of every view on a small and a larger terminal: it is true, fits, and says what its tables and ``report`` say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from rich.cells import cell_len
 
 from engine.output import report
 from tests.contract.samples import FED, view
-from tests.contract.samples import opened as session
 from tests.contract.samples import play as samples
 from tests.tui.fakes import NOW
 from tests.tui.process.test_type_ahead import NAMES, burst
@@ -32,7 +31,8 @@ from tui.widgets.table.layout import beside, layout
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell, default_cell
 
-SIZES = ((80, 24), (160, 45), (200, 50))
+SMALL = (80, 24)
+LARGER = ((160, 45), (200, 50))
 SHARED = {"first screen": "", "zoomed": "z", "help": "?", "opened": "\r"}
 """Keys into a state of the screen that every view has; Escape leads back. Every other one begins on the smallest screen, so
 also the help, which fills only that."""
@@ -47,8 +47,15 @@ OWN = {
 MORE = {" ": "space", "]": "right_square_bracket", "(": "left_parenthesis", "!": "exclamation_mark", "+": "plus_sign"}
 
 
-def scenarios(name: str) -> dict[str, str]:
-    return {**SHARED, **OWN[name]}
+def scenarios(name: str) -> list[tuple[str, str, tuple[tuple[int, int], tuple[int, int]]]]:
+    """Return the states of the screens of a view, the keys into each, and the two sizes in which it is looked at: it begins in
+    the one in which the one before ended. Neighbours among states and views have another one of the larger sizes."""
+    states = {**SHARED, **OWN[name]}.items()
+    pairs = [(SMALL, LARGER[(place // 2 + FED.index(name)) % 2]) for place in range(len(states))]
+    return [
+        (what, typed, pair[::-1] if place % 2 else pair)
+        for place, ((what, typed), pair) in enumerate(zip(states, pairs, strict=True))
+    ]
 
 
 @lru_cache
@@ -66,8 +73,9 @@ async def keys(s: Stage, typed: str) -> None:
 
 async def back(s: Stage) -> None:
     """Return to the first screen, all parameters as at the start."""
-    await keys(s, "\x1b" * 5)
     pane = s.app.pane
+    while len(s.app.screen_stack) > 1 or len(pane.levels) > 1 or s.app.screen.maximized is not None:
+        await keys(s, "\x1b")
     pane.at(None)
     pane.action_reset()
     for sections in pane.query("Sections"):
@@ -291,9 +299,7 @@ DERIVED = {
 def agrees(s: Stage, name: str) -> None:
     """The result on screen is what ``report`` prints of the same files, and the first lines show its headline."""
     result, parameters, now_ms = s.app.pane.result, s.app.pane.parameters, int(NOW * 1000)
-    read = session(name, data(name))
-    printed = read.compute(name, parameters, now_ms=now_ms)
-    read.close()
+    printed = s.session.compute(name, parameters, now_ms=now_ms)
     ours = json.loads(report.to_json(view(name), result, parameters, now_ms))
     theirs = json.loads(report.to_json(view(name), printed, parameters, now_ms))
     assert ours["summary"] == theirs["summary"] and ours["problems"] == theirs["problems"]
@@ -305,18 +311,20 @@ def agrees(s: Stage, name: str) -> None:
     assert any(line.value.split(" ")[0] in text for line in printed.headline)
 
 
-def test_there_are_enough() -> None:
-    assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
+def test_every_state_and_every_view_is_seen_in_every_size() -> None:
+    seen = [(name, what, size) for name in FED for what, _, sizes in scenarios(name) for size in sizes]
+    for size in (SMALL, *LARGER):
+        assert {name for name, _, at in seen if at == size} == set(FED)
+        assert {what for _, what, at in seen if at == size} >= set(SHARED)
 
 
 @pytest.mark.parametrize("name", FED)
 def test_every_screen(name: str, tmp_path: Path) -> None:
     async def story() -> Any:
-        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True, painted=True) as s:
+        async with opened(data(name), view(name), tmp_path, LARGER[-1], once=True, painted=True) as s:
             shadow = Shadow(s.app)
-            sizes = SIZES
-            await s.resize(*sizes[0])
-            for what, typed in scenarios(name).items():  # each begins in the size in which the one before ended
+            await s.resize(*SMALL)
+            for what, typed, sizes in scenarios(name):
                 await keys(s, typed)
                 await quiet(s)
                 await true(s, shadow, what)
@@ -327,16 +335,15 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                     lines_up(s, what)
                     only_more(s, what)
                     for size in sizes:
-                        await s.resize(*size)
+                        if size != s.app.size:
+                            await s.resize(*size)
                         at = f"{what} at {size[0]}x{size[1]}"
                         fits(s, at)
-                        if size == SIZES[0] or (size == SIZES[-1] and what != "help"):
+                        if size == SMALL or what != "help":
                             one_form(s, at)
-                        if size != SIZES[1]:
-                            explains(s, at)
+                        explains(s, at)
                     await back(s)
                     await quiet(s)
-                sizes = sizes[::-1]
                 s.app.screen.refresh(layout=True)
                 await s.pilot.pause()
 

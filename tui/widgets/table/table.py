@@ -189,8 +189,19 @@ class LiveTable(Grid, can_focus=True):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     async def action_filter(self) -> None:
-        """Ask for a filter; rows follow while it is typed."""
-        await _ask_filter(self)
+        """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
+
+        def changed(text: str) -> None:
+            self.choose(remember=False, filter=text)
+
+        def done(text: str) -> None:
+            changed(text)
+            self.post_message(self.Chosen(self))
+            if self.window is not None and self.window.error:
+                self.notify(self.window.error, severity="warning", markup=False)
+
+        hint = "words, cpu>50, state=RUNNING, name~^etl, !not"
+        await ask(self, "/", self.choice.filter, hint, changed=changed, done=done)
 
     async def action_find(self) -> None:
         """Ask for what to find and go to it."""
@@ -247,19 +258,3 @@ def first_descending(spec: Table | None, name: str) -> bool:
     """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
     kind = spec.column(name).kind if spec is not None else "text"
     return kind in units.NUMERIC or kind in ("level", "spark", "flag")
-
-
-async def _ask_filter(table: LiveTable) -> None:
-    """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
-
-    def changed(text: str) -> None:
-        table.choose(remember=False, filter=text)
-
-    def done(text: str) -> None:
-        changed(text)
-        table.post_message(table.Chosen(table))
-        if table.window is not None and table.window.error:
-            table.notify(table.window.error, severity="warning", markup=False)
-
-    hint = "words, cpu>50, state=RUNNING, name~^etl, !not"
-    await ask(table, "/", table.choice.filter, hint, changed=changed, done=done)

@@ -153,8 +153,9 @@ class Window(msgspec.Struct, frozen=True, eq=False, dict=True):
         if chosen:
             return chosen[0].header, self.choice.descending
         for column in self.columns if 1 < self.height <= SORTED_ROWS else ():
-            keys = self.frame.select(sort_key(column, self.frame.schema[column.name]).alias("key")).to_series()
-            keys = keys.gather(self.order).drop_nulls()
+            keys = (
+                self.frame.select(sort_key(column, self.frame.schema[column.name])).to_series()[self.order].drop_nulls()
+            )
             for descending in (False,) if column.kind == "text" else (True, False):  # names fall by chance only
                 if keys.len() > 1 and keys[0] != keys[-1] and keys.is_sorted(descending=descending):
                     return column.header, descending
@@ -283,11 +284,11 @@ def peak_of(frame: pl.DataFrame, name: str) -> float:
     """Return the largest finite magnitude in column ``name``, 0.0 without any or for text."""
     if name not in frame.columns or not frame.schema[name].is_numeric():
         return 0.0
+    import numpy as np
     import polars as pl
 
-    numbers = frame.get_column(name).cast(pl.Float64)
-    top = numbers.filter(numbers.is_finite()).abs().max()
-    return float(top) if isinstance(top, (int, float)) else 0.0
+    numbers = frame.get_column(name).cast(pl.Float64).to_numpy()
+    return float(np.max(np.abs(numbers), where=np.isfinite(numbers), initial=0.0))
 
 
 def as_listed(column: Column, frame: pl.DataFrame, value: Any, label: str) -> str:
