@@ -227,9 +227,9 @@ class Store:
     def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int], *, provisional: bool = False) -> None:
         """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
         self.flush()
-        self._add(
-            (self._loose if provisional else self._firm)[name], Chunk(frame.select(self._empty[name].columns), files)
-        )
+        if frame.columns != self._empty[name].columns:
+            frame = frame.select(self._empty[name].columns)
+        self._add((self._loose if provisional else self._firm)[name], Chunk(frame, files))
         self._put_away()
 
     def fits(self, schemas: Iterable[tuple[str, pl.Schema]]) -> bool:
@@ -242,7 +242,7 @@ class Store:
         if frame.height:
             numbers = range(frame[FILE].max() + 1)  # type: ignore[operator, arg-type]
             mapped = pl.Series([ids.get(number, 0) for number in numbers], dtype=pl.UInt32)
-            frame = frame.with_columns(mapped.gather(frame[FILE]).alias(FILE))
+            frame.replace_column(frame.get_column_index(FILE), mapped.gather(frame[FILE]).alias(FILE))
             if not frame[FILE].min():
                 frame = frame.filter(pl.col(FILE) != 0)
             self.put_frame(name, frame, frozenset(ids.values()), provisional=provisional)
@@ -358,7 +358,7 @@ class Store:
 
 
 def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
-    return frame.hstack([pl.Series(FILE, np.full(frame.height, file, np.uint32))])
+    return frame.hstack([pl.Series(FILE, [file], pl.UInt32).new_from_index(0, frame.height)])
 
 
 def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -40,15 +40,10 @@ class Batch:
         self._ids: dict[str, dict[int, int]] = {}
         self._taken: list[TrackedFile] = []
         follower.bytes_read += read.bytes_read
-        for view, name, _, data in self._read():
-            if not self._stores[view].fits([(name, pl.Schema(pl.read_ipc_schema(data)))]):
-                raise ValueError("rows of other tables")
-
-    def _read(self) -> Iterator[tuple[str, str, bool, io.BytesIO]]:
-        """Read the frames one by one: view, table, whether rows are provisional, Arrow IPC. Raises OSError."""
-        for view, name, provisional, begin, end in self._places:
-            self._file.seek(begin)
-            yield view, name, provisional, io.BytesIO(self._file.read(end - begin))
+        if self._file.seek(0, io.SEEK_END) < max((place[-1] for place in self._places), default=0):
+            raise ValueError("rows are missing")
+        if not all(self._stores[view].fits([(name, schema)]) for view, name, _, schema, _, _ in self._places):
+            raise ValueError("rows of other tables")
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
         """Set ``file`` to the state in which it was read. Returns False if it was not read.
@@ -69,9 +64,11 @@ class Batch:
         try:
             for view in self._ids:
                 self._follower.registry.flush(view)
-            for view, name, provisional, data in self._read() if self._ids else ():
+            for view, name, provisional, _, begin, end in self._places:
                 if view in self._ids:
-                    self._stores[view].put_frames(name, pl.read_ipc(data), self._ids[view], provisional=provisional)
+                    self._file.seek(begin)
+                    frame = pl.read_ipc_stream(io.BytesIO(self._file.read(end - begin)))
+                    self._stores[view].put_frames(name, frame, self._ids[view], provisional=provisional)
         except (OSError, pl.exceptions.PolarsError) as error:
             for file in self._taken:
                 self._follower.registry.release_all(file)

@@ -21,15 +21,15 @@ from engine.live.store import RowFiles, Store
 
 
 class FilesRead(msgspec.Struct, frozen=True):
-    """Files that were visited, by path, and their rows: in the file at ``path``, or with that descriptor, each frame as Arrow
-    IPC. A pipe would cost the session's thread its turn for every 64 KB.
+    """Files that were visited, by path, and their rows: in the file at ``path``, or with that descriptor, each frame as a stream
+    of Arrow IPC. A pipe would cost the session's thread its turn for every 64 KB.
 
-    ``places``: view, table, whether rows are provisional, begin and end of each; a table of very many rows has several.
+    ``places``: view, table, whether rows are provisional, schema, begin and end of each; a table of many rows has several.
     """
 
     files: dict[str, FileState]
     path: str | int
-    places: tuple[tuple[str, str, bool, int, int], ...]
+    places: tuple[tuple[str, str, bool, pl.Schema, int, int], ...]
     bytes_read: int
 
     def open(self) -> IO[bytes]:
@@ -58,8 +58,8 @@ def run(task: Task, rows: IO[bytes] | None = None) -> FilesRead:
             for name, frame in store.frames(provisional=provisional):
                 if frame.height:
                     begin = rows.tell()
-                    frame.write_ipc(rows, compression="uncompressed")
-                    places.append((view, name, provisional, begin, rows.tell()))
+                    frame.write_ipc_stream(rows, compression="uncompressed")
+                    places.append((view, name, provisional, frame.schema, begin, rows.tell()))
     rows.flush()
     states = {path: state_of(file) for path, file in files.items()}
     return FilesRead(states, rows.name, tuple(places), follower.bytes_read)

@@ -87,10 +87,9 @@ def groups_of(counters: Counters | None) -> list[Group]:
     return [] if counters is None else counters.groups or []
 
 
-def counter_row(counters: Counters | None) -> Sequence[int | None]:
+def counter_row(groups: Sequence[Group]) -> Sequence[int | None]:
     """Return the counter columns of one record, in the order of COUNTER_COLUMNS. The last of groups with the same
     name counts, as in Hadoop's parser."""
-    groups = groups_of(counters)
     if not groups:
         return _EMPTY
     by_name = {group.name: group for group in groups}
@@ -112,9 +111,8 @@ def counter_row(counters: Counters | None) -> Sequence[int | None]:
     return row
 
 
-def limit_error(counters: Counters | None) -> str:
+def limit_error(groups: Sequence[Group]) -> str:
     """Return the exception of Hadoop's parser for too many counters or groups; empty if there is none."""
-    groups = groups_of(counters)
     if len(groups) <= MOST_GROUPS and sum([len(group.counts) for group in groups]) <= MOST_COUNTERS:
         return ""
     thrown = "org.apache.hadoop.mapreduce.counters.LimitExceededException: Too many counter"
@@ -210,10 +208,12 @@ class Collector:
             self.broken.add(self.job)
             self.job_event(seq, "BROKEN", broken=message)
 
-    def check_limits(self, seq: int, counters: Counters | None) -> None:
-        """Note if Hadoop's parser would refuse a record for its number of ``counters``."""
-        if counters is not None and (error := limit_error(counters)):
+    def counted(self, seq: int, counters: Counters | None) -> Sequence[int | None]:
+        """Return the ``counter_row`` of a record; note if Hadoop's parser would refuse it for its number of ``counters``."""
+        groups = groups_of(counters)
+        if error := limit_error(groups):
             self.parser_error(seq, error)
+        return counter_row(groups)
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
         """Return the job of each task id; one without a job gives None and a problem."""
@@ -399,14 +399,13 @@ def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished)
 
 
 def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
-    own = counter_row(e.counters) if e.counters is not None else None
+    own = to.counted(seq, e.counters) if e.counters is not None else None
     to.attempt_ends.append(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
             None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), own is not None, own,
         )
     )  # fmt: skip
-    to.check_limits(seq, e.counters)
 
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
@@ -414,20 +413,18 @@ def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
     to.task_ends.append(
         (
             seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, plain(e.successfulAttemptId),
-            e.counters is not None, None, *counter_row(e.counters),
+            e.counters is not None, None, *to.counted(seq, e.counters),
         )
     )  # fmt: skip
-    to.check_limits(seq, e.counters)
 
 
 def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
     to.task_ends.append(
         (
             seq, e.taskid, e.taskType, e.status, None, e.finishTime, plain(e.failedDueToAttempt),
-            e.counters is not None, plain(e.error), *counter_row(e.counters),
+            e.counters is not None, plain(e.error), *to.counted(seq, e.counters),
         )
     )  # fmt: skip
-    to.check_limits(seq, e.counters)
 
 
 HANDLERS: dict[type[Record], Callable[[Collector, int, str, Any], None]] = {

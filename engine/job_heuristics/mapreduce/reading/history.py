@@ -90,32 +90,21 @@ def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collec
         size -= len(line)
         if size < 0:
             return number - 1
-        if line.startswith(_START):
-            key = line[9 : line.find(b'"', 9, 80)]
-            if key in by_type:
-                _event(line, number, key, errors, to)
-                continue
-            if key in _SKIP:
-                continue
-        elif not line or line.isspace():
+        key = line[9 : line.find(b'"', 9, 80)] if line.startswith(_START) else b""
+        if key not in by_type and not (key := _unusual(line, number, to)):
             continue
-        _unusual_line(line, number, errors, to)
+        decoder, handle, kind, record = by_type[key]
+        try:
+            event = decoder.decode(line).event.e
+        except json_text.ERRORS as error:
+            _salvage(line, number, kind, error, to)
+            continue
+        handle(to, number, kind, event)
+        if key in _COUNTED and len(line) > _MANY and line.count(_PER_COUNTER) > MOST_COUNTERS:
+            _check_limits(line, number, key, to)
+        if errors and record in errors:
+            to.parser_error(number, errors.pop(record))
     return number
-
-
-def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Collector) -> None:
-    """Decode one line of event type ``key`` and collect its facts."""
-    decoder, handle, kind, record = _BY_TYPE[key]
-    try:
-        event = decoder.decode(line).event.e
-    except json_text.ERRORS as error:
-        _salvage(line, number, kind, error, to)
-        return
-    handle(to, number, kind, event)
-    if key in _COUNTED and len(line) > _MANY and line.count(_PER_COUNTER) > MOST_COUNTERS:
-        _check_limits(line, number, key, to)
-    if errors and record in errors:
-        to.parser_error(number, errors.pop(record))
 
 
 def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
@@ -125,22 +114,23 @@ def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
     except json_text.ERRORS:
         return
     for counters in (counted.counters, counted.totalCounters, counted.mapCounters, counted.reduceCounters):
-        to.check_limits(number, counters)
+        to.counted(number, counters)
 
 
-def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
-    """Read a line that does not begin like Hadoop's: leading blanks, another spelling, or garbage."""
+def _unusual(line: bytes, number: int, to: Collector) -> bytes:
+    """Return the event type of a line that does not begin like Hadoop's: leading blanks, another spelling. Empty if it is not
+    read: blank, of a type that is not used or, which is a problem, unknown or garbage."""
     begin = _TYPE.match(line)
-    if begin is None:
-        to.problem("bad-record", "not an event", line=number)
-        to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
-        return
-    key = begin.group(1)
+    key = begin.group(1) if begin is not None else b""
     if key in _BY_TYPE:
-        _event(line, number, key, errors, to)
-    elif key not in _SKIP:
+        return key
+    if begin is not None and key not in _SKIP:
         to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
         to.parser_error(number, f"org.apache.avro.AvroTypeException: Unknown symbol in enum {decode(key)}")
+    elif begin is None and line and not line.isspace():
+        to.problem("bad-record", "not an event", line=number)
+        to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
+    return b""
 
 
 def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:

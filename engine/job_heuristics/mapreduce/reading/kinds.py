@@ -12,7 +12,7 @@ from engine.formats import json_text
 from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, counter_row, job_of
 from engine.job_heuristics.mapreduce.reading.history import History
-from engine.job_heuristics.mapreduce.reading.records import Counter, Counters, Group
+from engine.job_heuristics.mapreduce.reading.records import Counter, Group
 from engine.job_heuristics.mapreduce.tables import CONF, INPUTS
 
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
@@ -165,7 +165,7 @@ def _task(to: Collector, entry: dict[str, Any]) -> None:
     to.task_starts.append((0, task, kind, start, None))
     if state in _RUNNING_STATES:
         return
-    chosen, counters = f.text("successfulAttempt") or None, counter_row(None)
+    chosen, counters = f.text("successfulAttempt") or None, counter_row(())
     to.task_ends.append((0, task, kind, state, start, f.time("finishTime"), chosen, False, None, *counters))
 
 
@@ -177,7 +177,7 @@ def _task_of(attempt: str) -> str:
     return "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
 
 
-def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> Counters:
+def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> list[Group]:
     counted = []
     for group in objects(answer, groups):
         name = JsonFields(to, group).text("counterGroupName") or ""
@@ -188,7 +188,7 @@ def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> Counters
             if counter is not None and number is not None:
                 counts.append(Counter(counter, number))
         counted.append(Group(name, counts))
-    return Counters(groups=counted)
+    return counted
 
 
 def _task_counters(to: Collector, answer: dict[str, Any]) -> None:
