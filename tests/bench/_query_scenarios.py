@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from engine.query_profile.estimators import estimate
 from engine.query_profile.wlr.regression import Moments
+from engine.stats.compiled import nnls
 
 COLUMNS = ("ratio", "wlr", "ols", "nnls", "nnls+bg", "em100", "eb", "ln")
 REFERENCE = {

@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,13 @@ SOURCES = sorted(path for part in ("engine", "tui", "sample_data") for path in (
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def statements(path: Path) -> list[ast.stmt]:
+    """All statements of a module; expressions, which hold none, are nine nodes of ten."""
+    found: list[Any] = [ast.parse(path.read_text(encoding="utf-8"))]
+    for node in found:
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            found += getattr(node, part, ())
+    return [node for node in found if isinstance(node, ast.stmt)]
 
 
 @pytest.mark.parametrize("package", houses())
@@ -39,7 +45,7 @@ def test_modules_are_one_story() -> None:
 
 def test_a_class_with_its_own_bases_stays_small() -> None:
     """A class that inherits three bases with one heir each is as long as all four."""
-    classes = [node for path in SOURCES for node in nodes(path) if isinstance(node, ast.ClassDef)]
+    classes = [node for path in SOURCES for node in statements(path) if isinstance(node, ast.ClassDef)]
     named: dict[str, list[ast.ClassDef]] = {}
     for node in classes:
         named.setdefault(node.name, []).append(node)
@@ -54,13 +60,8 @@ def test_a_class_with_its_own_bases_stays_small() -> None:
 
 
 def test_the_product_does_not_grow_unpaid() -> None:
-    statements = sum(
-        isinstance(node, ast.stmt)
-        for path in SOURCES
-        if path.relative_to(ROOT).parts[0] in ("engine", "tui")
-        for node in nodes(path)
-    )
-    assert statements <= PRODUCT_STATEMENTS, f"{statements} statements"
+    found = sum(len(statements(path)) for path in SOURCES if path.relative_to(ROOT).parts[0] in ("engine", "tui"))
+    assert found <= PRODUCT_STATEMENTS, f"{found} statements"
 
 
 def test_no_module_is_named_in_a_string() -> None:
@@ -72,7 +73,7 @@ def test_no_module_is_named_in_a_string() -> None:
         and re.search(
             r"""["'}](?:engine|tui|sample_data)\.""", path.read_text(encoding="utf-8")
         )  # others need no parsing
-        for node in nodes(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value)
     ]
     assert not hidden, "\n".join(hidden)

@@ -102,5 +102,5 @@ class Careless:
 
 def test_a_careless_reader_is_found() -> None:
     kind: Any = Careless()
-    found = growths(kind, ("x", b""), (b"a", b"b"), 1024, 0.002, behind=True)
+    found = growths(kind, ("x", b""), (b"a", b"b"), 512, 0.0005, behind=True)
     assert {pattern for pattern, _, _ in found} == {b"a"}

@@ -27,10 +27,10 @@ WORKER = re.compile(
 
 def environment(home: Path) -> dict[str, str]:
     (home / "tmp").mkdir(parents=True)
-    # The bytecode of modules is the interpreter's to write.
-    return {
-        "PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home / "tmp"), "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": str(ROOT),
+    # The bytecode of modules is the interpreter's to write; here it reads what is there.
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPYCACHEPREFIX") if name in os.environ}
+    return kept | {
+        "HOME": str(home), "TMPDIR": str(home / "tmp"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
 
 
