@@ -99,31 +99,46 @@ class MetricScrape(Document):
         return Reading(rows=rows, problems=problems, consumed=len(data), complete=final or not file.cut)
 
 
+# Made once: of a short scrape, making expressions takes longer than computing them.
+_NAME = pl.col("metric").str.to_lowercase()
+_WORDS = (
+    _NAME.str.replace(_RATE, "").alias("series"),
+    _NAME.str.contains(_RATE).alias("rated"),
+    pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
+    pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
+    pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic", "topic_name").alias("topic"),
+    pl.coalesce("partition", "partition_id", "redpanda_partition").alias("partition"),
+)
+_HOST = (
+    pl.when(pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO]))
+    .then("instance")
+    .otherwise(pl.coalesce(*metric_names.PODS, "instance"))
+)
+
+
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     """Return the series with lower-case names, their place (``row``) and ``host``."""
-    name = pl.col("metric").str.to_lowercase()
-    of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
-    return (
-        file.series.lazy().with_row_index("row")
-        .with_columns(
-            name.str.replace(_RATE, "").alias("series"),
-            name.str.contains(_RATE).alias("rated"),
-            pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
-            pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
-            pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic", "topic_name").alias("topic"),
-            pl.coalesce("partition", "partition_id", "redpanda_partition").alias("partition"),
-        )
-        .with_columns(
-            pl.when(of_node).then("instance").otherwise(pl.coalesce(*metric_names.PODS, "instance")).fill_null(instance(source))
-            .alias("host")
-        )
-        .collect(**AT_ONCE)
-    )  # fmt: skip
+    rows = file.series.lazy().with_row_index("row").with_columns(_WORDS)
+    return rows.with_columns(_HOST.fill_null(instance(source)).alias("host")).collect(**AT_ONCE)
 
 
 def _has(series: pl.DataFrame, labels: Sequence[str]) -> bool:
     """Return whether any series has one of ``labels``."""
     return any(series[label].null_count() < series.height for label in labels)
+
+
+_SIZE = pl.col("topic_metric") == raw_metrics.SIZE
+_METRIC = (
+    pl.when(pl.col("topic").is_not_null()).then("topic_metric").otherwise("broker_metric").alias("id_of"),
+    pl.when(_SIZE)
+    .then(pl.col("partition").cast(pl.Int32, strict=False))
+    .when(pl.col("series").is_in(["container_cpu_usage_seconds_total", "redpanda_cpu_busy_seconds_total"]))
+    .then(pl.coalesce("shard", "cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False))
+    .alias("number"),
+    pl.when("rated").then(False).otherwise("counter").alias("counter"),
+    pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
+)
+_MEASURED = (pl.col("id_of") != 255) & (~_SIZE | (pl.col("number") >= 0))
 
 
 def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: list[Problem]) -> pl.DataFrame:
@@ -136,23 +151,13 @@ def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: lis
         container = pl.col("series").is_in(metric_names.CONTAINERS)
         broker = metric_names.of_broker(pl.col("container")) & (pl.col("resource").fill_null("cpu") == "cpu")
         named = named.filter(~container | broker)
-    has_topic = pl.col("topic").is_not_null()
-    per_cpu = pl.col("series").is_in(["container_cpu_usage_seconds_total", "redpanda_cpu_busy_seconds_total"])
-    cpu = pl.coalesce("shard", "cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False)
-    size = pl.col("topic_metric") == raw_metrics.SIZE
-    taken = named.with_columns(
-        pl.when(has_topic).then("topic_metric").otherwise("broker_metric").alias("id_of"),
-        pl.when(size).then(pl.col("partition").cast(pl.Int32, strict=False)).when(per_cpu).then(cpu).alias("number"),
-        pl.when("rated").then(False).otherwise("counter").alias("counter"),
-        pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
-    ).collect(**AT_ONCE)
+    taken = named.with_columns(_METRIC).collect(**AT_ONCE)
     if (taken["topic_metric"] == raw_metrics.SIZE).any():
-        lost = taken.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
+        lost = taken.filter(_SIZE & (pl.col("topic").is_null() | (pl.col("number").fill_null(-1) < 0)))
         problems += _problem(source, "missing-label", "a size without topic or partition", lost)
     columns = ["row", "host", "cluster", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric",
                "labels"]  # fmt: skip
-    wanted = (pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0))
-    mapped = taken.filter(wanted)[columns]
+    mapped = taken.filter(_MEASURED)[columns]
     if found & set(metric_names.NODE_CPU):
         mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")
     if (
@@ -165,8 +170,9 @@ def _mapped(series: pl.DataFrame, found: set[str], source: Source, problems: lis
 
 def _idle(series: pl.DataFrame) -> pl.DataFrame:
     """Return the idle seconds of machines' CPUs. Labels ``cpu`` of JMX rule sets do not count."""
-    idle = series.filter(pl.col("series").is_in(metric_names.NODE_CPU) & (pl.col("mode") == "idle") & ~pl.col("rated"))
-    return idle.with_columns(
+    return series.filter(
+        pl.col("series").is_in(metric_names.NODE_CPU) & (pl.col("mode") == "idle") & ~pl.col("rated")
+    ).with_columns(
         pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
         pl.col("cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False).alias("number"),
         pl.lit(True).alias("counter"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -104,13 +104,14 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     if cut or lines[-1] == "":
         lines.pop()
 
-    # Every query costs 0.1 ms however small its frame, and many short scrapes are read at a start.
+    # Every query costs 0.1 ms however small its frame, and making its expressions as much: many short scrapes are read at a
+    # start, so what is the same for each is made once.
     whole = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).lazy().with_row_index("line", offset=1)
-    whole = whole.filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
+    whole = whole.filter(_HOLDS_A_SAMPLE)
     frame = (
         (_names_outside(whole) if "\n{" in text or text.startswith("{") else whole)
         .with_columns(
-            pl.col("raw").str.contains(_SIMPLE).alias(_QUICK),
+            _IS_SIMPLE,
             (pl.lit(value=True) if names is None else pl.col("raw").str.contains(names)).alias(_NAMED),
         )
         .collect(**AT_ONCE)
@@ -133,7 +134,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
     # An exporter has few of the labels asked for, and an absent one would cost as much as a present one.
-    present = [name for name in labels if name in text]
+    present = tuple(name for name in labels if name in text)
     samples = _read(parts, present, names)
     if samples["stamp"].null_count() < samples.height:
         seconds = (
@@ -152,14 +153,13 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     if not samples[_READABLE].all():
         problems += _bad(path, samples.filter(~samples[_READABLE]), "the labels cannot be read")
         samples = samples.filter(_READABLE)
-    columns = (name if name in present else _absent(name) for name in labels)
-    samples = _checked(samples, present).select("metric", *columns, "value", "time_ms", "line", "labels")
-    return Scrape(samples, tuple(problems), cut)
+    return Scrape(_checked(samples, present).select(_columns(tuple(labels), present)), tuple(problems), cut)
 
 
-@cache
-def _absent(name: str) -> pl.Expr:
-    return pl.lit(None, pl.String).alias(name)
+@lru_cache(32)
+def _columns(labels: tuple[str, ...], present: tuple[str, ...]) -> list[pl.Expr]:
+    found = [pl.col(name) if name in present else pl.lit(None, pl.String).alias(name) for name in labels]
+    return [pl.col("metric"), *found, pl.col("value", "time_ms", "line", "labels")]
 
 
 _TIME = pl.col("stamp").cast(
@@ -167,7 +167,7 @@ _TIME = pl.col("stamp").cast(
 )  # seconds in OpenMetrics, also without its last line, else milliseconds
 
 
-def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None) -> pl.DataFrame:
+def _read(parts: pl.LazyFrame, labels: tuple[str, ...], names: str | None) -> pl.DataFrame:
     """Make the columns of ``Scrape.samples``, but for its times, from lines cut into metric, labels, text and stamp.
 
     Values that are not finite numbers are null; ``_READABLE``: whether the labels can be read, ``_PLAIN``: whether cutting is
@@ -175,13 +175,17 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None) -> pl.D
     """
     if names is not None:
         parts = parts.filter(pl.col("metric").str.contains(names))
-    number = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
+    return parts.select(_values(labels)).collect(**AT_ONCE)
+
+
+@lru_cache(32)
+def _values(labels: tuple[str, ...]) -> list[pl.Expr]:
     label = pl.col("labels")
     plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
         ~label.str.contains(r"[\\\s]")
     )
-    return parts.select(
-        "metric",
+    return [
+        pl.col("metric"),
         *(
             pl.concat_str(pl.lit(","), pl.col("labels"))
             .str.splitn(f',{name}="', 2)
@@ -191,17 +195,15 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None) -> pl.D
             .alias(name)
             for name in labels
         ),
-        number.alias("value"),
+        pl.when(pl.col("text").str.contains(_NUMBER))
+        .then(pl.col("text").cast(pl.Float64, strict=False))
+        .alias("value"),
         pl.lit(None, pl.Int64).alias("time_ms"),
-        "line",
-        "labels",
-        "raw",
-        "text",
-        "stamp",
+        pl.col("line", "labels", "raw", "text", "stamp"),
         (label.str.contains(_UNCLEAN) | (label.str.len_bytes() > 4096)).alias(_ODD),
         label.str.contains(_LABELS).alias(_READABLE),
         plain.alias(_PLAIN),
-    ).collect(**AT_ONCE)
+    ]
 
 
 def _bad(path: str, rows: pl.DataFrame, reason: str) -> list[Problem]:
@@ -211,18 +213,26 @@ def _bad(path: str, rows: pl.DataFrame, reason: str) -> list[Problem]:
     ]
 
 
+_RAW = pl.col("raw")
+_HOLDS_A_SAMPLE, _IS_SIMPLE = _RAW.str.contains(r"^\s*[^\s#]"), _RAW.str.contains(_SIMPLE).alias(_QUICK)
+_BARE = _RAW.str.splitn(" ", 2).struct
+_NAME_AND_REST = (
+    pl.when(_RAW.str.contains("{", literal=True))
+    .then(_RAW.str.splitn("{", 2))
+    .otherwise(pl.struct(_BARE.field("field_0"), pl.concat_str(pl.lit("} "), _BARE.field("field_1")).alias("field_1")))
+    .struct.rename_fields(["metric", "rest"])
+    .alias("parts")
+)
+_LABELS_AND_TEXT = pl.col("rest").str.splitn("} ", 2).struct.rename_fields(["labels", "text"]).alias("parts")
+_TEXT_AND_STAMP = pl.col("text").str.splitn(" ", 2).struct.rename_fields(["text", "stamp"]).alias("parts")
+
+
 def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Cut lines of the plain shape ``name{labels} value`` or ``name value`` into metric, labels and text."""
-    raw = pl.col("raw")
-    bare = raw.str.splitn(" ", 2).struct
-    bare_parts = pl.struct(bare.field("field_0"), pl.concat_str(pl.lit("} "), bare.field("field_1")).alias("field_1"))
-    parts = pl.when(raw.str.contains("{", literal=True)).then(raw.str.splitn("{", 2)).otherwise(bare_parts)
-    text = pl.col("rest").str.splitn("} ", 2).struct.rename_fields(["labels", "text"])
     return (
-        rows.with_columns(parts.struct.rename_fields(["metric", "rest"]).alias("parts")).unnest("parts")
-        .with_columns(text.alias("parts")).drop("rest").unnest("parts")
-        .with_columns(pl.col("text").str.splitn(" ", 2).struct.rename_fields(["text", "stamp"]).alias("parts"))
-        .drop("text").unnest("parts")
+        rows.with_columns(_NAME_AND_REST).unnest("parts")
+        .with_columns(_LABELS_AND_TEXT).drop("rest").unnest("parts")
+        .with_columns(_TEXT_AND_STAMP).drop("text").unnest("parts")
     )  # fmt: skip
 
 
