@@ -62,14 +62,6 @@ def test_threads_that_compute_do_not_hold_the_removal_up(temporary: Path, monkey
     assert sys.getswitchinterval() == before
 
 
-def test_a_signal_leaves_nothing(demo: Terminal, temporary: Path) -> None:
-    demo.see("Help", 60)
-    time.sleep(1.0)
-    demo.signal(signal.SIGTERM)
-    assert demo.ended(60) == 128 + signal.SIGTERM and demo.restored
-    assert list(temporary.iterdir()) == []
-
-
 @pytest.mark.parametrize(("number", "later"), [(signal.SIGTERM, 0.0), (signal.SIGHUP, 0.05), (signal.SIGINT, 0.1)])
 def test_signals_while_it_starts_leave_nothing(
     demo: Terminal, temporary: Path, number: signal.Signals, later: float
@@ -81,15 +73,16 @@ def test_signals_while_it_starts_leave_nothing(
     assert list(temporary.iterdir()) == [] and b"Traceback" not in demo.output
 
 
-def test_q_leaves_nothing(demo: Terminal, temporary: Path, tmp_path: Path) -> None:
+def test_a_signal_leaves_nothing(demo: Terminal, temporary: Path, tmp_path: Path) -> None:
+    """After ``q`` a replay removes its folder in the same way (test_replay.py)."""
     demo.see("Help", 60)
     assert [path.name[:14] for path in temporary.iterdir()] == ["loadlens-demo-"], "TMPDIR is honoured"
     log = tmp_path / "state" / "loadlens" / "loadlens.log"
-    demo.until(log.exists, 60)
-    demo.send(b"q")
-    assert demo.ended(60) == 0
+    demo.until(lambda: log.exists() and "engine loaded" in log.read_text(), 60)
+    assert not (tmp_path / "home").exists(), "XDG folders are honoured"
+    demo.signal(signal.SIGTERM)
+    assert demo.ended(60) == 128 + signal.SIGTERM and demo.restored
     assert list(temporary.iterdir()) == []
-    assert "engine loaded" in log.read_text() and not (tmp_path / "home").exists(), "XDG folders are honoured"
 
 
 def test_a_lost_terminal_leaves_nothing(demo: Terminal, temporary: Path) -> None:

@@ -21,6 +21,7 @@ from engine.output import report
 from tests.contract.samples import FED, view
 from tests.contract.samples import play as samples
 from tests.tui.fakes import NOW
+from tests.tui.habits import ten_habits
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
 from tests.tui.stage import Stage, opened, play, screen_lines, still, unseen
@@ -319,7 +320,10 @@ def test_every_state_and_every_view_is_seen_in_every_size() -> None:
 
 
 @pytest.mark.parametrize("name", FED)
-def test_every_screen(name: str, tmp_path: Path) -> None:
+def test_every_screen(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
     async def story() -> Any:
         async with opened(data(name), view(name), tmp_path, LARGER[-1], once=True, painted=True) as s:
             shadow = Shadow(s.app)
@@ -346,5 +350,9 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                     await quiet(s)
                 s.app.screen.refresh(layout=True)
                 await s.pilot.pause()
+            with unseen():
+                if s.app.size != SMALL:
+                    await s.resize(*SMALL)
+                await ten_habits(s)
 
     play(story)

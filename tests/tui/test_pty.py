@@ -67,15 +67,6 @@ def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(t
         assert t.ended() == 0 and t.restored
 
 
-@pytest.mark.parametrize("how", ["", "nohup"])
-def test_lost_terminal_ends_the_program(tmp_path: Path, how: str) -> None:
-    with Terminal(program(1, 200, 0.12, *([how] if how else [])), tmp_path) as t:
-        t.see("node-000")
-        t.quiet(0.1)
-        t.hang_up()
-        assert t.ended(8) in (129, -signal.SIGHUP)
-
-
 def test_refuses_where_there_is_no_terminal(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tui", str(tmp_path)],
@@ -112,11 +103,16 @@ def test_few_colours_are_respected_and_a_key_and_a_signal_leave(
         assert t.ended() == code and t.restored
 
 
-@pytest.mark.parametrize(("size", "first", "tick"), [((200, 50), 90_000, 3_000), ((80, 24), 60_000, 2_000)])
-def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, tick: int) -> None:
-    """First paint, changes in 12 % of the rows, and nothing at all while data come that are equal."""
+@pytest.mark.parametrize(
+    ("size", "first", "tick", "how"), [((200, 50), 90_000, 3_000, []), ((80, 24), 60_000, 2_000, ["nohup"])]
+)
+def test_bytes_on_the_wire_until_the_terminal_is_lost(
+    tmp_path: Path, size: tuple[int, int], first: int, tick: int, how: list[str]
+) -> None:
+    """First paint, changes in 12 % of the rows, and nothing at all while data come that are equal. Without its terminal the
+    program ends, also where nobody tells it by a signal."""
     moves = 4
-    with Terminal(program(2, 500, 0.12, str(moves)), tmp_path, size) as t:
+    with Terminal(program(2, 500, 0.12, str(moves), *how), tmp_path, size) as t:
         t.see("node-000")
         t.quiet(1.0)  # on a busy machine the first screen comes in two halves
         before = len(t.output)
@@ -125,6 +121,8 @@ def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, ti
         t.until(lambda: len(t.output) > before)
         t.quiet(1.5)  # three computations with equal results
         assert len(t.output) - before <= moves * tick
+        t.hang_up()
+        assert t.ended(8) in (129, -signal.SIGHUP)
 
 
 def test_first_text_comes_before_polars(tmp_path: Path) -> None:
