@@ -111,6 +111,10 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         """Polars schema of the table. Do not modify."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""
         if name not in self.schema:
@@ -119,7 +123,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
 
     def empty(self) -> pl.DataFrame:
         """Make a frame of the declared schema without rows."""
-        return pl.DataFrame(schema=self.schema)
+        return self._empty.clone()
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         """Convert ``rows`` to a frame of exactly the declared columns and dtypes.

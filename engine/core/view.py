@@ -72,7 +72,10 @@ class Inputs:
         """Return the rows of ``table(name)`` from ``files``, without scanning most others. Raises KeyError."""
         if self._of is not None:
             return self._of(name, files)
-        return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
+        rows = self.table(name)
+        if not rows.height or files >= self.files.keys():
+            return rows
+        return rows.filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
     def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterable[pl.DataFrame]:
         """Yield the rows of ``of(name, files)`` that satisfy ``where``, in parts and in the same order, so that rows on disk need

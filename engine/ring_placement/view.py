@@ -246,7 +246,7 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
     if not state.cluster.load_source:
         unknown = tables.OF_SEGMENT_LOAD if state.strategy.kind == "segment-writer" else tables.OF_LOAD
         frames = {
-            name: frame.with_columns(pl.lit(None, frame.schema[n]).alias(n) for n in frame.columns if n in unknown)
+            name: frame.with_columns(pl.lit(None, dtype).alias(n) for n, dtype in frame.schema.items() if n in unknown)
             for name, frame in frames.items()
         }
         summary |= dict.fromkeys(unknown & summary.keys())

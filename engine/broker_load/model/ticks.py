@@ -32,9 +32,7 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
 def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
     versions = {FILE: list(files), "version": [inputs.files[number].version for number in files]}
     numbers = pl.DataFrame(versions, schema={FILE: pl.UInt32, "version": pl.Int64})
-    parts = [of_rows(rows) for rows in inputs.parts("metrics", set(files))]
-    if not parts:
-        parts = [of_rows(inputs.of("metrics", set()))]
+    parts = list(map(of_rows, inputs.parts("metrics", set(files)))) or [of_rows(inputs.table("metrics").clear())]
     ticks = parts[0] if len(parts) == 1 else _together(pl.concat(parts))
     return ticks.join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
 
@@ -64,8 +62,7 @@ def _together(ticks: pl.DataFrame) -> pl.DataFrame:
 def newest_files(ticks: pl.DataFrame) -> set[int]:
     """Return the files with the newest tick of each host."""
     named = ticks.filter(pl.col("host").is_not_null())
-    newest = named.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host"))
-    return set(newest[FILE].unique().to_list())
+    return set(named.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host"))[FILE].unique().to_list())
 
 
 def cpu_counts(ticks: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> dict[int, int]:
@@ -139,10 +136,10 @@ def sources(ticks: pl.DataFrame) -> pl.DataFrame:
         )
         earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
         needed = pl.concat([needed, earlier.select(columns)])
-    first = needed.group_by("interval").agg(pl.col("time_ms").min().alias("since"))
-    height = ticks.group_by("interval").agg(pl.col("rows").sum())
+    since = needed.group_by("interval").agg(pl.col("time_ms").min().alias("since"))
     parts = needed.select(columns[:-1]).unique().sort(columns[:-1]).group_by("interval").agg(FILE, "version", "broker")
-    return parts.join(height, on="interval").join(first, on="interval").sort("interval")
+    parts = parts.join(ticks.group_by("interval").agg(pl.col("rows").sum()), on="interval")
+    return parts.join(since, on="interval").sort("interval")
 
 
 _SERIES = ("broker", "metric", "topic", "partition")
@@ -165,10 +162,9 @@ def readings(
     if scrapes.height > scrapes.select("broker", "time_ms").unique().height:
         # Two scrapes of one broker at one moment (a host listed twice, a file copied) are one reading.
         gauges = gauges.unique([*_SERIES, "time_ms"], keep="first", maintain_order=True)
-    parts = [gauges.select(_COLUMNS)]
+    whole = gauges.select(_COLUMNS)
     if counters.height:
-        parts.append(_rates(counters))
-    whole = pl.concat(parts) if len(parts) > 1 else parts[0]
+        whole = pl.concat([whole, _rates(counters)])
     return whole.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
 
 

@@ -222,7 +222,8 @@ def make(
             steps = steps[: min(range(len(steps) + 1), key=lambda end: worth(steps[:end]))]
         return steps, left_out
 
-    ends = [end(number, way) for number, way in enumerate(ways)]
+    missed = today.violated.any() or (can & ~today.survived).any()
+    ends = [end(number, way) for number, way in enumerate(ways)] if missed or not free else [([], 0)]
     if want.survive and all(worth(steps)[2] for steps, _ in ends):  # mending all goals may leave losses more room
         ends += [end(len(ways) - 1, way) for way in mending]
     steps, left_out = min(ends, key=lambda end: worth(end[0]))

@@ -134,7 +134,7 @@ DEAD = "dead brokers"  # cause of what is found because brokers are dead
 
 def dead_brokers(brokers: pl.DataFrame, listed: bool) -> list[Finding]:
     """Return a finding for each dead broker in rows of ``BROKERS``; ``listed``: a list of brokers or an answer says so."""
-    dead = brokers.filter(pl.col("state") == "DEAD")["broker"].unique().sort().to_list()
+    dead = sorted(set(brokers["broker"].filter(brokers["state"] == "DEAD")))
     text = "dead: its replicas are offline; restart it"
     if not listed:
         text = "seems dead: it leads nothing, is in sync nowhere and reports nothing; see whether it is up"

@@ -280,7 +280,7 @@ class TenantLoads(msgspec.Struct, frozen=True):
 
 def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: list[str]) -> pl.DataFrame:
     """Return the newest sample of each series of ``name`` that names a tenant."""
-    samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null())
+    samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null()) if metrics.height else metrics
     if not samples.height:
         return samples
     return present(with_file_times(samples, inputs)).unique(series, keep="last", maintain_order=True)
@@ -308,7 +308,7 @@ def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFra
 def _received(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
     """Return the load by tenant from the first counter of distributors in the files, and its unit: per second if every series was
     seen in two scrapes."""
-    for name, what in _RECEIVED.items():
+    for name, what in _RECEIVED.items() if metrics.height else ():
         samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null())
         if not samples.height:
             continue

@@ -158,6 +158,8 @@ def _same_operation(row: Mapping[str, Any], what: str) -> str:
 
 def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
     """Sort metrics by the size of their ratio; those without one changed from or to 0 and come first."""
+    if rows.height < 2:
+        return rows
     return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
 
 

@@ -90,7 +90,7 @@ def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
 
 def filled(column: pl.Series, value: int) -> Array:
     """Return a column of whole numbers with nulls replaced by ``value``."""
-    return np.array(column.fill_null(value).to_numpy(), dtype=np.int64)
+    return np.array((column.fill_null(value) if column.null_count() else column).to_numpy(), dtype=np.int64)
 
 
 def _codes(column: str) -> pl.Expr:

@@ -337,7 +337,8 @@ _OTHERS = tuple(column for column in TASK_NUMBERS if column not in SIDE_COLUMNS.
 
 
 def _ints(frame: pl.DataFrame, column: str) -> Ints:
-    return frame[column].fill_null(0).to_numpy()
+    values = frame[column]
+    return (values.fill_null(0) if values.null_count() else values).to_numpy()
 
 
 def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[str, str]) -> Side:

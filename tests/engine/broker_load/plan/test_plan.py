@@ -105,7 +105,7 @@ def test_every_step_is_legal_and_exact(
 def test_the_files_read_back_give_the_end_of_the_plan_and_so_do_all_batches(
     tmp_path: Path, ask: str, seed: int
 ) -> None:
-    inputs, memo = made(tmp_path, 6, 3, 16, seed, spread=True), Memo()
+    inputs, memo = made(tmp_path, 5, 3, 12, seed, spread=True), Memo()
     result = plan(inputs, ask, ("plan-parallel", "1"), memo=memo)
     steps = result.tables["plan_steps"]
     assert steps.height
