@@ -75,6 +75,7 @@ _OWN = "own counters"  # of the few attempts that have them
 _GATHERED[TASK_ENDS.name] += COUNTER_COLUMNS
 _GATHERED[ATTEMPT_ENDS.name].append(_OWN)
 _TEXTS = {name for table in (*_TASK_TABLES, JOB_EVENTS) for name, kind in table.schema.items() if kind == pl.String}
+_TEXTS -= {"job_id", "source", "event"}  # our own
 MOST_COUNTERS = 120
 MOST_GROUPS = 50  # Hadoop's default limits per record for counters and groups other than its own
 _OWN_GROUPS = {f"org.apache.hadoop.mapreduce.{name}" for name in ("TaskCounter", "JobCounter", "FileSystemCounter")}
@@ -149,7 +150,7 @@ def job_of(some_id: str) -> str | None:
 
 def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
     """Clean ``values``. Checks them all at once, since hardly any need it."""
-    joined = "".join([v for v in values if v])
+    joined = "".join(filter(None, values))
     if (
         joined.isascii()
         and joined.isprintable()
