@@ -57,6 +57,8 @@ class JobHeuristics:
 
     def load(self) -> None:
         """Import what ``compute`` needs ahead of time."""
+        import numpy.ma  # noqa: F401 - which Polars imports with the first array
+
         from engine.job_heuristics.mapreduce.model import assembly as incremental_assembly  # noqa: F401
         from engine.job_heuristics.mapreduce.rules import verdict_tables  # noqa: F401
         from engine.job_heuristics.result import all_jobs as fleet_tables  # noqa: F401
