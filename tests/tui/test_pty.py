@@ -52,8 +52,15 @@ def send_bytes_that_are_not_utf8(t: Terminal) -> None:
     t.quiet(0.4)
 
 
+def assert_few_colours(t: Terminal) -> None:
+    """Neither true colours nor the 256 were sent."""
+    assert b"[38;2;" not in t.output and b";38;2;" not in t.output and b"48;2;" not in t.output
+    assert b"38;5;" not in t.output and b"48;5;" not in t.output
+
+
 def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(tmp_path: Path) -> None:
-    with Terminal(program(), tmp_path) as t:
+    """On a terminal of 16 colours."""
+    with Terminal(program(), tmp_path, env={"TERM": "xterm", "COLORTERM": ""}) as t:
         t.see("node-000")
         t.quiet()
         t.send(b"\x1a")
@@ -62,6 +69,7 @@ def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(t
         before = len(t.output)
         t.signal(signal.SIGCONT)
         t.until(lambda: b"node-000" in t.output[before:] and b"Quit" in t.output[before:])
+        assert_few_colours(t)
         send_bytes_that_are_not_utf8(t)
         t.send(b"\x03")  # leaves from anywhere, also where a busy machine took Escape and this for one key
         assert t.ended() == 0 and t.restored
@@ -85,22 +93,14 @@ def test_refuses_a_dumb_terminal(tmp_path: Path) -> None:
         assert b"\x1b" not in t.output
 
 
-@pytest.mark.parametrize(
-    ("env", "leave", "code"),
-    [({"NO_COLOR": "1"}, b"q", 0), ({"TERM": "xterm", "COLORTERM": ""}, signal.SIGHUP, 129)],
-    ids=["no-color-q", "16-signal"],
-)
-def test_few_colours_are_respected_and_a_key_and_a_signal_leave(
-    tmp_path: Path, env: dict[str, str], leave: bytes | signal.Signals, code: int
-) -> None:
+def test_no_colours_are_respected_and_a_signal_leaves(tmp_path: Path) -> None:
     """SIGTERM is sent to a demo (test_demo.py)."""
-    with Terminal(program(), tmp_path, env=env) as t:
+    with Terminal(program(), tmp_path, env={"NO_COLOR": "1"}) as t:
         t.see("node-000")
         t.quiet()
-        assert b"[38;2;" not in t.output and b";38;2;" not in t.output and b"48;2;" not in t.output
-        assert b"38;5;" not in t.output and b"48;5;" not in t.output
-        t.send(leave) if isinstance(leave, bytes) else t.signal(leave)
-        assert t.ended() == code and t.restored
+        assert_few_colours(t)
+        t.signal(signal.SIGHUP)
+        assert t.ended() == 129 and t.restored
 
 
 @pytest.mark.parametrize(
