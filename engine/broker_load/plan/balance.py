@@ -17,11 +17,11 @@ from engine.broker_load.plan import candidates
 from engine.broker_load.plan.candidates import Candidates
 from engine.broker_load.plan.limits import GOALS, HARD, PLACE, TOPIC
 from engine.broker_load.plan.search import EPSILON, Search
-from engine.broker_load.plan.survive import Relief, Reordered, cells
+from engine.broker_load.plan.survive import Relief, Reordered, cells, short
 
-MOST_LOOKED_AT, EACH = 12_000_000, 200
-"""Most pairs of a candidate and an event that are looked at, some seconds; and as many for each pair of partitions: where there
-are few, everything is soon tried."""
+MOST_LOOKED_AT, MOST_BALANCED, EACH = 12_000_000, 3_000_000, 200
+"""Most pairs of a candidate and an event that are looked at for losses, some seconds, and for losses and goals together; and as
+many for each pair of partitions: where there are few, everything is soon tried."""
 ATTEMPT = 4_000  # pairs that take as long as one attempt, or as the start of one evaluation
 ROUNDS = 12  # most times in a row that weights are raised and nothing better is found
 TRIES = 6  # candidates of one evaluation that are tried for each that may be taken
@@ -46,16 +46,17 @@ def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False
 
 
 def _mend(search: Search, wanted: Flags, careful: bool, together: bool) -> None:
-    """Mend the losses ``wanted``: all together, the worst cell first; where that fails, one after the other, the worst first,
-    and what is changed for one that cannot be mended is taken back."""
+    """Mend the losses ``wanted``: all together, the worst cell first; where that fails or survivors are short of room, one after
+    the other, the worst first, and what is changed for one that cannot be mended is taken back."""
     start, patience = search.mark(), wanted.size * wanted.size if together else PATIENCE
-    settled = Balance(search, wanted, careful=True).settle(patience)
-    settled = settled or (not careful and Balance(search, wanted).settle(patience))
-    if settled or together or search.looked_at > MOST_LOOKED_AT:
-        return
-    search.back_to(start)
+    if together or not short(search.state, wanted).any():
+        settled = Balance(search, wanted, careful=True).settle(patience)
+        settled = settled or (not careful and Balance(search, wanted).settle(patience))
+        if settled or together or search.looked_at > MOST_LOOKED_AT:
+            return
+        search.back_to(start)
     for _ in range(RETRIES):
-        kept, left = len(search.journal), wanted.copy()
+        kept, left = len(search.journal), wanted & ~short(search.state, wanted)
         while (over := cells(search.state, left).sum(axis=1)).max(initial=0.0) > EPSILON:
             focus, start = np.arange(len(left)) == np.argmax(over), search.mark()
             if not Balance(search, left, careful=careful, focus=focus).settle():
@@ -95,7 +96,7 @@ class Balance:
     def run(self, part: float = 1.0) -> None:
         """Mend what can be mended, and go back to the best placement on the way; spend ``part`` of the time."""
         search, since = self.search, 0
-        most = int(min(MOST_LOOKED_AT, EACH * len(search.state.lists) ** 2) * part)
+        most = int(min(MOST_BALANCED, EACH * len(search.state.lists) ** 2) * part)
         search.looked_at = 0
         best, mark = self.worth(), search.mark()
         while since < ROUNDS and best[:2] != (0, 0) and search.looked_at < most:

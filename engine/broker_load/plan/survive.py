@@ -52,6 +52,14 @@ def cells(state: State, wanted: Flags) -> Floats:
     return np.where(up, state.columns("over drawn in", over), 0.0)
 
 
+def short(state: State, wanted: Flags) -> Flags:
+    """Return the ``wanted`` losses of single brokers [E] after which all survivors together have more CPU or network out than
+    they may carry, whoever leads."""
+    problem = state.problem
+    up = problem.survivors & (wanted & problem.counted & (np.arange(len(wanted)) < len(problem.alive)))[:, None]
+    return np.asarray((np.where(up, _loads(state) - problem.carriable[0][:, None], 0.0).sum(axis=2) > 0).any(axis=0))
+
+
 def _loads(state: State) -> Floats:
     """Return CPU and network out [2, E, B] of each broker in every event."""
     return state.columns("loads", lambda at: state.sums[CARRIED][:, None, at] + state.gained[:, :, at])
