@@ -380,9 +380,9 @@ async def settle(s: Stage) -> None:
     await s.pilot.pause()
 
 
-async def walk(s: Stage, level: Any, words: Mapping[str, str]) -> None:
-    """Show each section of an opened level, which must hold its words, in the smallest and the largest size; go back."""
-    for size in (SIZES[0], SIZES[-1]):
+async def walk(s: Stage, level: Any, words: Mapping[str, str], *sizes: tuple[int, int]) -> None:
+    """Show each section of an opened level, which must hold its words, in some sizes; go back."""
+    for size in sizes:
         await s.resize(*size)
         for name, expected in words.items():
             level.choose(name)

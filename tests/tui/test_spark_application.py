@@ -43,7 +43,7 @@ def test_every_section_is_drawn(logs: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(logs, VIEW, tmp_path, SIZES[0], once=True) as s:
             level = await _open(s, "daily revenue")
-            await walk(s, level, WORDS)
+            await walk(s, level, WORDS, SIZES[0])  # what is drawn in other sizes: below
             assert s.app.pane.open_job is None
 
     play(story)

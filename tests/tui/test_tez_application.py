@@ -28,7 +28,7 @@ def test_every_section_is_drawn(tmp_path: Path) -> None:
             await s.press("enter")
             await s.until(lambda: isinstance(s.app.pane.top, TezLevel) and s.app.pane.top.read, 10)
             level = s.app.pane.top
-            await walk(s, level, WORDS)
+            await walk(s, level, WORDS, SIZES[0], SIZES[-1])
             assert s.app.pane.open_job is None
 
     play(story)
