@@ -21,7 +21,7 @@ from pathlib import Path
 
 from engine.own_files.settings import Settings, State
 from sample_data.feed import NAMES, player
-from tests.faults.soak import QUIET, until
+from tests.faults.soak import QUIET, differences, until
 from tui.app import Dashboard
 from tui.status_model import Source
 
@@ -48,8 +48,9 @@ def _hide_or_return(data: Path, away: Path, draw: random.Random) -> None:
         source.replace(target)
 
 
-async def play(folder: Path, seconds: float, seed: int) -> tuple[int, list[str]]:
-    """Press keys for some seconds, and 20 at least; return their number and the last ones. Raises what the dashboard raised."""
+async def play(folder: Path, seconds: float, seed: int, *, compare: bool = False) -> tuple[int, list[str]]:
+    """Press keys for some seconds, and 20 at least; return their number and, if asked for, what differs from a fresh start on
+    the files as they then are, after a last change of each. Raises what the dashboard raised."""
     draw, data = random.Random(seed), folder / "data"
     players = [steps for name in NAMES if (steps := player(name, data)) is not None]
     for steps in players:
@@ -57,7 +58,7 @@ async def play(folder: Path, seconds: float, seed: int) -> tuple[int, list[str]]
     app = Dashboard(
         [data], Settings(folder / "config.toml", (QUIET,)), source=Source(demo=True), state=State(folder / "state.toml")
     )
-    pressed, last = 0, deque[str](maxlen=40)
+    pressed, last, differ = 0, deque[str](maxlen=40), list[str]()
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: len(app.tabs.views) == len(NAMES), pilot)
         end = time.monotonic() + seconds
@@ -78,10 +79,15 @@ async def play(folder: Path, seconds: float, seed: int) -> tuple[int, list[str]]
                     await pilot.press(last[-1])
                     pressed += 1
                 await pilot.pause(draw.choice(PAUSES))
+            if compare and app.client.session is not None:
+                for steps in players:
+                    await asyncio.to_thread(next, steps)
+                await until(lambda: not app.client.busy, pilot)
+                differ = await asyncio.to_thread(differences, app.client.session, data)
         except Exception:
             print("last keys:", *last)
             raise
-    return pressed, list(last)
+    return pressed, differ
 
 
 def main(words: Sequence[str] | None = None) -> int:
