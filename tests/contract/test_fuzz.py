@@ -22,18 +22,16 @@ INPUTS = 10
 KINDS = {(entry.name, kind.id): kind for entry in VIEWS for kind in entry.load().kinds}
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[tuple[str, str], list[samples.Sample]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
-        return samples.gather([entry.load() for entry in VIEWS])
+@pytest.fixture(autouse=True)
+def without_reference_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
 
 
 @pytest.mark.parametrize("key", KINDS, ids=lambda key: key[1])
-def test_damaged_files_are_problems_and_no_more(key: tuple[str, str], found: Any) -> None:
+def test_damaged_files_are_problems_and_no_more(key: tuple[str, str]) -> None:
     kind = KINDS[key]
-    assert found[key], "no sample"
-    given = found[key][:8]  # reading all that there are would take longer than what is tried
+    given = samples.of_kind(key[0], kind)[:8]  # reading all that there are would take longer than what is tried
+    assert given, "no sample"
     attempts = Attempts(kind, given, "smoke")
     for index in range(INPUTS):
         attempts.run(index)
@@ -102,8 +100,8 @@ def test_an_entry_of_an_archive_without_a_name_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(("view", "kind", "name", "text"), FAILED_ONCE, ids=[each[1] for each in FAILED_ONCE])
-def test_inputs_that_failed_once(view: str, kind: str, name: str, text: str, found: Any) -> None:
-    attempts = Attempts(KINDS[view, kind], found[view, kind], "")
+def test_inputs_that_failed_once(view: str, kind: str, name: str, text: str) -> None:
+    attempts = Attempts(KINDS[view, kind], samples.of_kind(view, KINDS[view, kind])[:8], "")
     attempts._check([rows for rows, _ in read(KINDS[view, kind], Input(name, text.encode()))])
 
 
@@ -170,19 +168,19 @@ def test_it_finds_what_is_not_linear(mistake: str, monkeypatch: pytest.MonkeyPat
     assert (failure.sort if failure is not None else "") == mistake
 
 
-def test_inputs_follow_from_their_number(found: Any) -> None:
+def test_inputs_follow_from_their_number() -> None:
     from tests.fuzz.attempt import make
 
-    for key in list(found)[::10]:
-        one, two = (make(random.Random("7"), found[key]) for _ in range(2))
+    for (view, _), kind in list(KINDS.items())[::10]:
+        given = samples.of_kind(view, kind)
+        one, two = (make(random.Random("7"), given) for _ in range(2))
         assert one == two
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from tests.fuzz.__main__ import mistakes, table
     from tests.fuzz.runner import run
 
-    monkeypatch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
     results = run(["jmh", "pid-stat"], 12, 1, 1)
     assert [(one.kind, one.inputs) for one in results] == [("pid-stat", 12), ("jmh", 12)]
     assert table(results).count("\n") == 2 and all(one.bytes for one in results)

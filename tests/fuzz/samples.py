@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import polars as pl
 
-from engine.core.reading import HEAD
+from engine.core.reading import HEAD, FileKind
 from engine.core.view import View
 from engine.views import VIEWS
 from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
@@ -205,28 +205,26 @@ def _memberlist_binary() -> bytes:
 
 def gather(views: list[View]) -> dict[tuple[str, str], list[Sample]]:
     """Return samples by view and kind."""
-    found: dict[tuple[str, str], list[Sample]] = {(view.name, kind.id): [] for view in views for kind in view.kinds}
-    own = written()
+    return {(view.name, kind.id): of_kind(view.name, kind) for view in views for kind in view.kinds}
+
+
+def of_kind(view: str, kind: FileKind) -> list[Sample]:
+    """Return samples of one kind of a view."""
+    samples: list[Sample] = []
+    for name, data in itertools.chain(_near(view), _reference()):
+        if len(samples) < EACH and kind.recognise(name, data[:HEAD]):
+            small = _cut(data)
+            if small is not None and (name, small) not in samples:
+                samples.append((name, small))
+    return samples
+
+
+@cache
+def _near(view: str) -> list[Sample]:
+    """Files that a view may read: those written for it, its played ones, and those of other views."""
     played = {entry.name: _played(entry.name) for entry in VIEWS}
-    for entry in VIEWS:
-        for view in views:
-            if view.name == entry.name:
-                shared = SAMPLES.get(entry.name, {}).values()
-                files = [
-                    *own.get(entry.name, ()),
-                    *shared,
-                    *played[entry.name],
-                    *itertools.chain(*played.values()),
-                    *_reference(),
-                ]
-                for kind in view.kinds:
-                    samples = found[view.name, kind.id]
-                    for name, data in files:
-                        if len(samples) < EACH and kind.recognise(name, data[:HEAD]):
-                            small = _cut(data)
-                            if small is not None and (name, small) not in samples:
-                                samples.append((name, small))
-    return found
+    shared = SAMPLES.get(view, {}).values()
+    return [*written().get(view, ()), *shared, *played.get(view, ()), *itertools.chain(*played.values())]
 
 
 @cache
