@@ -120,7 +120,7 @@ def _ended(status: int | None, index: int, samples: Sequence[Sample], seed: str)
 def run(wanted: Sequence[str], inputs: int, seed: int, jobs: int, only: int | None = None) -> list[Tried]:
     """Try ``inputs`` inputs for each of the ``wanted`` kinds (empty: all)."""
     views = [entry.load() for entry in VIEWS]
-    samples = gather(views)
+    samples = gather(views, wanted)
     missing = [kind for (_, kind), found in samples.items() if not found]
     assert not missing, f"no samples of {missing}"
     indexes = range(inputs) if only is None else range(only, only + 1)
@@ -133,4 +133,4 @@ def run(wanted: Sequence[str], inputs: int, seed: int, jobs: int, only: int | No
         return found
 
     with ThreadPoolExecutor(jobs) as threads:
-        return list(threads.map(one, [key for key in samples if not wanted or key[1] in wanted]))
+        return list(threads.map(one, samples))

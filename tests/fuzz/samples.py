@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -203,9 +203,10 @@ def _memberlist_binary() -> bytes:
 # -- all of them -----------------------------------------------------------------------------------------------
 
 
-def gather(views: list[View]) -> dict[tuple[str, str], list[Sample]]:
-    """Return samples by view and kind."""
-    return {(view.name, kind.id): of_kind(view.name, kind) for view in views for kind in view.kinds}
+def gather(views: list[View], wanted: Collection[str] = ()) -> dict[tuple[str, str], list[Sample]]:
+    """Return samples of the ``wanted`` kinds (empty: all) by view and kind."""
+    kinds = ((view.name, kind) for view in views for kind in view.kinds if not wanted or kind.id in wanted)
+    return {(view, kind.id): of_kind(view, kind) for view, kind in kinds}
 
 
 def of_kind(view: str, kind: FileKind) -> list[Sample]:
