@@ -153,7 +153,7 @@ class FakeSession:
     def change(self) -> None:
         """Play a change of the files."""
         self.version += 1
-        assert self._changed is not None
+        assert self.watching.wait(30) and self._changed is not None  # the thread that watches may be late
         self._changed(frozenset(self.views))
 
     def inputs(self, view: str) -> Inputs:
