@@ -30,7 +30,7 @@ def loop_in_c() -> None:
 def allocate() -> None:
     held = []
     while True:
-        held.append(bytearray(1 << 20))
+        held.append(bytearray(64 << 20))  # few calls: the bound on memory is met before that on time
 
 
 def allocate_in_polars() -> None:
