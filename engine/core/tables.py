@@ -137,9 +137,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         if isinstance(rows, Gathered):
             return self.frame(rows.make([rows.piece]))
         names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
-        dtypes = {
-            column.name: column.dtype for column in self.columns
-        }  # as declared: instances, as in the schema, are slower
+        # As declared: instances of data types, as in the schema, are slower.
+        dtypes = {column.name: column.dtype for column in self.columns}
         unknown = set(names) - dtypes.keys()
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")

@@ -14,7 +14,7 @@ from tests.contract.house import floors, houses
 
 ROOT = Path(__file__).parents[2]
 MODULE_LINES, CLASS_LINES = 500, 600
-PRODUCT_STATEMENTS = 56_162
+PRODUCT_STATEMENTS = 56_160
 """Statements of ``engine`` and ``tui``: lower it when something is deleted; raise it only in a commit that says which
 feature pays for it. Functions are held to 60 statements by ruff."""
 SOURCES = sorted(path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py"))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 
+from engine.job_heuristics.dr_elephant.display import java_double
 from engine.job_heuristics.spark.model.app import App
 
 _UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
@@ -64,12 +65,9 @@ def size(value: int) -> str:
 
 def rate(value: float) -> str:
     """Write a number with three decimals as Java does: half up on its shortest decimal text."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    with localcontext() as context:
-        context.prec = 400
+    if not math.isfinite(value):
+        return java_double(value)
+    with localcontext(prec=400):
         return str(Decimal(repr(value)).quantize(Decimal("0.001"), rounding=ROUND_HALF_UP))
 
 
