@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,8 +107,7 @@ def _assert_files(files: pl.DataFrame, histories: Path) -> None:
             assert str(history) in files.filter(job_id=job_key(str(history)))["path"].to_list()
 
 
-@dataclass(frozen=True)
-class Killed(batches.Work):
+class Killed(batches.Work, frozen=True):
     """Work whose first process ends in the middle of it."""
 
     marker: str = ""
