@@ -8,7 +8,7 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -51,21 +51,19 @@ class Scale(msgspec.Struct, frozen=True, eq=False):
 class SideResamples(msgspec.Struct, frozen=True, eq=False):
     """One side's runs, the oldest first, and their resamples; all in steps of ``scale``.
 
-    ``steps`` [runs, metrics]: 0 if a run lacks the metric; ``present``: whether it has it. ``means`` [draws, metrics]: NaN if
-    no run of a draw has the metric. ``badness``, ``outliers``: scores of each run, the newest first.
+    ``steps`` [runs, metrics]: 0 if a run lacks the metric; ``present``: whether it has it. ``counts`` [draws, runs]: how often
+    a draw has a run. ``least``, ``greatest``: the smallest and largest mean of each metric over the draws; NaN if no run of a
+    draw has the metric. ``badness``, ``outliers``: scores of each run, the newest first.
     """
 
     scale: Scale
     steps: Singles
     present: NDArray[np.bool_]
-    means: Singles
+    counts: Singles
+    least: Floats
+    greatest: Floats
     badness: Floats
     outliers: Floats
-
-    @property
-    def complete(self) -> bool:
-        """Whether every run has every metric."""
-        return bool(self.present.all())
 
 
 class Resamples(msgspec.Struct, frozen=True, eq=False):
@@ -126,10 +124,24 @@ def _resample_side(values: Floats, draws: int, seed: tuple[int, int]) -> SideRes
     steps = np.clip(np.rint((values - scale.centre) / scale.step), -most, most)
     steps = np.where(present, np.nan_to_num(steps), 0.0).astype(np.float32)
     counts = draw_counts(n, draws, seed)
-    means = counts @ steps
-    means /= np.float32(max(n, 1)) if present.all() else counts @ present.astype(np.float32)
+    least = np.full(values.shape[1], np.inf, dtype=np.float32)
+    greatest = -least
+    for _, means in _means(counts, steps, present):
+        np.minimum(least, means.min(axis=0), out=least)
+        np.maximum(greatest, means.max(axis=0), out=greatest)
     badness, outliers = _run_scores(values, scale)
-    return SideResamples(scale, steps, present, means, badness[::-1], outliers[::-1])
+    return SideResamples(
+        scale, steps, present, counts, scale.value(least), scale.value(greatest), badness[::-1], outliers[::-1]
+    )
+
+
+def _means(counts: Singles, steps: Singles, present: NDArray[np.bool_]) -> Iterator[tuple[slice, Singles]]:
+    """Yield the means of some draws at a time, [draws, metrics] in steps: all of them may take hundreds of megabytes."""
+    complete, each = present.all(), present.astype(np.float32)
+    for start in range(0, len(counts), _BLOCK):
+        block = counts[start : start + _BLOCK]
+        weights = np.float32(max(len(steps), 1)) if complete else block @ each
+        yield slice(start, start + _BLOCK), block @ steps / weights
 
 
 def _scale(values: Floats, most: float) -> Scale:
@@ -182,28 +194,18 @@ def shares(resamples: Resamples, evidence: Evidence, margin: float) -> Floats:
     lower, upper = limits(evidence, margin)
     low, high = lower[resamples.metrics], upper[resamples.metrics]
     left, right = resamples.left, resamples.right
-    left_least, left_most = _range_of_means(left)
-    right_least, right_most = _range_of_means(right)
-    least, greatest = right_least - left_most, right_most - left_least
+    least, greatest = right.least - left.greatest, right.greatest - left.least
     within = (least >= low) & (greatest <= high)
     outside = (greatest < low) | (least > high)
     inside = np.full(resamples.draws, np.count_nonzero(within), dtype=np.int64)
     compared = np.full(resamples.draws, np.count_nonzero(within | outside), dtype=np.int64)
     columns = np.flatnonzero(~(within | outside))
-    for start in range(0, resamples.draws if columns.size else 0, _BLOCK):
-        draws = slice(start, start + _BLOCK)
-        shift = right.scale.value(right.means[draws][:, columns], columns)
-        shift -= left.scale.value(left.means[draws][:, columns], columns)
+    blocks = [_means(side.counts, side.steps[:, columns], side.present[:, columns]) for side in (left, right)]
+    for (draws, of_left), (_, of_right) in zip(*blocks, strict=True) if columns.size else ():
+        shift = right.scale.value(of_right, columns) - left.scale.value(of_left, columns)
         inside[draws] += np.count_nonzero((shift >= low[columns]) & (shift <= high[columns]), axis=1)
         compared[draws] += np.count_nonzero(~np.isnan(shift), axis=1)
     return np.asarray(inside / np.where(compared > 0, compared, np.nan))
-
-
-def _range_of_means(side: SideResamples) -> tuple[Floats, Floats]:
-    """Return the smallest and largest mean of each metric over the draws; NaN if it is missing from a draw."""
-    return side.scale.value(side.means.min(axis=0, initial=np.inf)), side.scale.value(
-        side.means.max(axis=0, initial=-np.inf)
-    )
 
 
 def share_interval(
@@ -243,7 +245,9 @@ def score_runs(resamples: Resamples, evidence: Evidence, margin: float) -> tuple
     lower, upper = limits(evidence, margin)
     low, high = lower[resamples.metrics], upper[resamples.metrics]
     left, right = resamples.left, resamples.right
-    mean_left, mean_right = (side.scale.value(_total(side) / _count(side)) for side in (left, right))
+    mean_left, mean_right = (
+        side.scale.value(side.steps.sum(axis=0, dtype=np.float64) / side.present.sum(axis=0)) for side in (left, right)
+    )
     shift = mean_right - mean_left
     inside = (shift >= low) & (shift <= high)
     # Without a left run: low <= right - left' <= high, that is right - high <= left' <= right - low.
@@ -252,19 +256,11 @@ def score_runs(resamples: Resamples, evidence: Evidence, margin: float) -> tuple
     return RunScores(of_left, left.badness, left.outliers), RunScores(of_right, right.badness, right.outliers)
 
 
-def _total(side: SideResamples) -> Floats:
-    return np.asarray(side.steps.sum(axis=0, dtype=np.float64))
-
-
-def _count(side: SideResamples) -> Floats:
-    return np.asarray(side.present.sum(axis=0, dtype=np.float64))
-
-
 def _influence(
     side: SideResamples, low: Floats, high: Floats, inside: NDArray[np.bool_], compared: NDArray[np.bool_]
 ) -> Floats:
     """Return the change of the share of metrics whose side mean lies in ``low`` to ``high`` when each run is left out."""
-    total, count = _total(side), _count(side)
+    total, count = side.steps.sum(axis=0, dtype=np.float64), side.present.sum(axis=0)
 
     def without(steps: Floats, columns: Ints | slice) -> Floats:
         return side.scale.value((total[columns] - steps) / (count[columns] - 1), columns)

@@ -118,17 +118,17 @@ def decode(data: bytes) -> PerfData:
 
 
 def _each_once(decoder: msgspec.json.Decoder[_Doc], data: bytes) -> _Doc | None:
-    """Decode a document of the decoder's shape; None for any other, where a field is repeated, and where escapes may hide that.
+    """Decode a document of the decoder's shape; None for any other, and where an object or array is repeated.
 
-    Go decodes a repeated field into what the first one gave, the typed decoder takes the last one alone.
+    Go decodes a repeated field into what the first one gave, the typed decoder takes the last one alone. A repeated object
+    shows in the number of braces, however its name is escaped.
     """
     try:
         document = decoder.decode(data)
     except json_text.ERRORS:
         return None
-    items, has_labels = len(document.dataItems), document.labels is not msgspec.UNSET
-    once = data.count(b'"dataItems"') == 1 and data.count(b'"data"') == items
-    return document if once and data.count(b'"labels"') == items + has_labels and b"\\u" not in data else None
+    objects = 1 + 3 * len(document.dataItems) + (document.labels is not msgspec.UNSET)
+    return document if data.count(b"{") == objects else None
 
 
 class Pairs(list[tuple[str, Any]]):
