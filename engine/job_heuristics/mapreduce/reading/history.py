@@ -91,7 +91,7 @@ def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collec
         if size < 0:
             return number - 1
         key = line[9 : line.find(b'"', 9, 80)] if line.startswith(_START) else b""
-        if key not in by_type and not (key := _unusual(line, number, to)):
+        if key not in by_type and (line == b"\n" or not (key := _unusual(line, number, to))):
             continue
         decoder, handle, kind, record = by_type[key]
         try:
