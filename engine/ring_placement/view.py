@@ -3,15 +3,15 @@
 The story: the files become one cluster (``reading``), whose load is placed on its kind of ring, as Pyroscope's segment writers
 do (``pyroscope``) or as Mimir, Loki and Tempo do (``dskit``). The parameters change the ring or let members fail
 (``scenarios``, behind ``strategy.Strategy``); ``insight`` derives what these systems do not say; ``result`` makes tables and
-texts of it (behind ``Answers``).
+texts of it (``segments`` and ``replicas``, behind ``answers.Answers``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isqrt
-from typing import Any, Generic
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -20,60 +20,30 @@ from engine.core import units
 from engine.core.reading import Problem, fold
 from engine.core.view import LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.ring_placement import tables
-from engine.ring_placement.insight.explain import BadKey, Step, explain_replicas, explain_segments
-from engine.ring_placement.insight.findings import many_shards, replica_drift, segment_drift, segment_findings
-from engine.ring_placement.insight.replica_findings import replica_findings, token_problems
+from engine.ring_placement.insight.explain import BadKey, Step
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.reading.bucket_files import Blocks, PlacementRules, PlacementStats
 from engine.ring_placement.reading.configuration import Configuration
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.load_table import KeyTable, LoadTable, Metrics
 from engine.ring_placement.reading.ring_exports import PartitionBinary, PartitionPage, RingHtml, StoreExport
 from engine.ring_placement.reading.ring_files import Memberlist, MemberlistBinary, RingPage
-from engine.ring_placement.result.detail import NodeBar, ShardMapView, replica_map, segment_map
-from engine.ring_placement.result.layout_tables import (
+from engine.ring_placement.result import replicas, segments
+from engine.ring_placement.result.answers import (
+    GAUGES,
+    KIND_NAMES,
+    Answers,
     member_table,
-    partition_table,
-    replica_nodes,
-    restart_table,
-    segment_nodes,
-    shard_table,
+    other_rings,
+    ring_names,
     sweep_note,
     sweep_of,
     sweep_table,
 )
-from engine.ring_placement.result.summary import (
-    GAUGES,
-    KIND_NAMES,
-    other_rings,
-    replica_headline,
-    replica_notes,
-    replica_summary,
-    ring_names,
-    segment_headline,
-    segment_notes,
-    segment_summary,
-)
-from engine.ring_placement.result.tenant_tables import (
-    replica_placements,
-    replica_tenants,
-    segment_placements,
-    segment_tenants,
-    strategy_table,
-)
+from engine.ring_placement.result.detail import NodeBar, ShardMapView
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
-from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.scenario_state import (
-    KEEP,
-    LiveState,
-    ReplicatedScenario,
-    Scenario,
-    SegmentScenario,
-    apply_scenario,
-    live_state,
-)
-from engine.ring_placement.scenarios.strategy import P, Sweep
+from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, apply_scenario, live_state
+from engine.ring_placement.scenarios.strategy import P
 
 KINDS: tuple[Any, ...] = (
     RingPage(),
@@ -92,62 +62,6 @@ KINDS: tuple[Any, ...] = (
     MemberlistBinary(),
 )
 """Every reader of this view (``engine.core.reading.FileKind``)."""
-
-
-Frames = dict[str, pl.DataFrame]
-
-
-class Answers(msgspec.Struct, Generic[P], frozen=True):
-    """The answers of one kind of ring, each a function.
-
-    ``frames``: its own result tables by name (adds to the notes given); ``observed``: table ``observed``, None where nothing
-    was observed, and notes on it; ``explain``: the steps of a key, and table ``sizes`` (raises BadKey). ``findings`` and
-    ``summary`` get the table ``observed``, ``summary`` also the sweep, if one is asked for.
-    """
-
-    notes: Callable[[Scenario[P], RingParameters], list[str]]
-    problems: Callable[[LiveState[P]], list[Problem]]
-    observed: Callable[[LiveState[P]], tuple[pl.DataFrame | None, list[str]]]
-    frames: Callable[[Scenario[P], RingParameters, Context, list[str]], Frames]
-    explain: Callable[[str, Scenario[P], RingParameters, Context], tuple[list[Step], pl.DataFrame | None]]
-    findings: Callable[[Scenario[P], RingParameters, pl.DataFrame | None, Context], list[Finding]]
-    summary: Callable[[Scenario[P], RingParameters, pl.DataFrame | None, Sweep | None, Context], dict[str, Any]]
-    headline: Callable[[Scenario[P], dict[str, Any]], tuple[Headline, ...]]
-    map_view: Callable[[Scenario[P], RingParameters, Context], ShardMapView]
-
-
-def _segment_frames(s: SegmentScenario, p: RingParameters, context: Context, notes: list[str]) -> Frames:
-    state, memo = s.live, context.memo
-    frames = {
-        "nodes": segment_nodes(s),
-        "tenants": segment_tenants(s, memo),
-        "shards": shard_table(s, context),
-        "placements": segment_placements(s, p, memo, notes),
-    }
-    if state.cluster.stats.height:
-        frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
-    return frames
-
-
-def _replica_frames(s: ReplicatedScenario, p: RingParameters, context: Context, notes: list[str]) -> Frames:
-    frames = {"nodes": replica_nodes(s, context), "tenants": replica_tenants(s)}
-    if len(s.planned.tenants.key_token):
-        frames["placements"] = replica_placements(s, p, notes)
-    if s.after.partitions is not None:
-        frames["partitions"] = partition_table(s)
-    if p.sweep == "leaving":
-        frames["restart"] = restart_table(s, context)
-    return frames
-
-
-SEGMENT_WRITERS: Answers[Placement] = Answers(
-    segment_notes, many_shards, segment_drift, _segment_frames, explain_segments, segment_findings, segment_summary,
-    segment_headline, segment_map,
-)  # fmt: skip
-REPLICAS: Answers[ReplicatedPlacement] = Answers(
-    replica_notes, token_problems, replica_drift, _replica_frames, explain_replicas, replica_findings, replica_summary,
-    replica_headline, replica_map,
-)  # fmt: skip
 
 
 KEYED = frozenset({"load-table", "key-table", "block"})  # the kinds of files that grow with the number of keys
@@ -183,12 +97,12 @@ class RingPlacement:
         if missing is not None:
             made = _members_only(state, *missing)
         elif cluster.ring is not None and cluster.ring.strategy != "segment-writer":
-            made = _answered(REPLICAS, state, parameters, context)
+            made = _answered(replicas.ANSWERS, state, parameters, context)
         else:
             p = parameters
             if p.regime == "unhealthy":  # writers whose heartbeat is too old are out of the layout at once
                 p = msgspec.structs.replace(p, regime="left")
-            made = _answered(SEGMENT_WRITERS, state, p, context)
+            made = _answered(segments.ANSWERS, state, p, context)
         hottest = made.summary.get("max_over_mean")
         return dataclasses.replace(
             made,

@@ -228,8 +228,7 @@ def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
     generator = GoRand(seed)
     generator.uint64s(count)
     while True:
-        drawn = (generator.uint64s(_BLOCK) & np.uint64(2**63 - 1)) >> np.uint64(31)
-        yield from drawn.astype(np.int64).tolist()
+        yield from ((generator.uint64s(_BLOCK) & np.uint64(2**63 - 1)) >> np.uint64(31)).astype(np.int64).tolist()
 
 
 class Owners:

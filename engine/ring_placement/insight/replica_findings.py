@@ -1,4 +1,5 @@
-"""Findings of a ring with replicas: what is lost now, failures that would not be survived, and fragile settings."""
+"""Findings of a ring with replicas: what is lost now, failures that would not be survived, drift of what is observed, and fragile
+settings."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ import polars as pl
 from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import LEVELS, Context, Finding
-from engine.ring_placement.insight.findings import drift_findings, member_findings, overloads, some
+from engine.ring_placement import tables
+from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some
 from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.scenarios.load_sources import by_address
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, tenant_counts
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, ReplicatedState, replicated_ring
@@ -18,13 +21,16 @@ from engine.ring_placement.scenarios.strategy import requests_lost
 ALIGNED = 20.0  # the worst pair is a finding if it loses this many times what the median pair of two zones does
 
 
-def replica_findings(
+FEWEST = 20  # fewest expected series of a tenant on an instance that make it odd if there are none
+
+
+def findings_of(
     s: ReplicatedScenario, p: RingParameters, observed: pl.DataFrame | None, context: Context
 ) -> list[Finding]:
     """List all findings: of the planned ring before the failure, overload in the scenario, drift (rows ``observed``)."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
     findings += overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")
-    return findings if observed is None else [*findings, *drift_findings(observed)]
+    return findings if observed is None else [*findings, *_drift_findings(observed)]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
@@ -268,8 +274,7 @@ def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
         findings.append(Finding("moderate", "queries", text))
     missing = [m.id for m in ring.members if not m.tokens]
     if missing:
-        them = "they" if missing[1:] else "it"
-        text = f"without tokens: no key is placed there, but queries still count {them}"
+        text = f"without tokens: no key is placed there, but queries still count {('they' if missing[1:] else 'it')}"
         findings.append(Finding("low", some(missing), text))
     return findings
 
@@ -310,7 +315,106 @@ def _unread_partitions(s: ReplicatedScenario) -> list[Finding]:
     return [Finding("critical", subject, f"no owner answers{which}: every query that needs it fails")]
 
 
-def token_problems(state: ReplicatedState) -> list[Problem]:
+def drift_table(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str]]:
+    """Build table ``observed`` of a ring with replicas, and notes on it; None where nothing was observed.
+
+    A row is what an ingester reports of a tenant, what it should have, and whether the tenant's queries ask it. Series stay for
+    hours after a shard has changed; the lookback allows for that.
+    """
+    seen = state.cluster.tenants.observed
+    if not seen.height:
+        return None, []
+    placement, members = state.placement, state.placement.ring.members
+    names = pl.DataFrame(
+        {"instance": placement.ring.ids, "member": range(len(members))}, schema_overrides={"member": pl.Int64}
+    )
+    numbers = pl.DataFrame({"tenant": placement.tenants.names, "number": range(len(placement.tenants.names))},
+                           schema={"tenant": pl.String, "number": pl.Int64})  # fmt: skip
+    pairs = (
+        seen.with_columns(by_address(members))
+        .group_by("tenant", "instance", maintain_order=True)
+        .agg(pl.col("load").sum())
+    )
+    pairs = pairs.join(names, on="instance", how="left").join(numbers, on="tenant", how="left")
+    if not pairs["member"].is_not_null().any():
+        return tables.OBSERVED.empty(), ["ingesters' metrics name no member of the ring: drift is not checked"]
+    expected = _expected(state)
+    if expected is not None:
+        reporting = (
+            pairs.select("instance", "member").unique(maintain_order=True).filter(pl.col("member").is_not_null())
+        )
+        wanted = expected.filter(pl.col("expected") >= FEWEST).join(reporting, on="member", how="inner")
+        absent = wanted.join(pairs, on=["number", "member"], how="anti").join(numbers, on="number", how="left")
+        pairs = pl.concat([pairs, absent.select("tenant", "instance", pl.lit(0.0).alias("load"), "member", "number")])
+        pairs = pairs.join(expected, on=["number", "member"], how="left")
+    asked = pairs.select("number", "member").join(_asked(placement), on=["number", "member"], how="left")["asked"]
+    drift = (
+        pl.when(pl.col("member").is_null())
+        .then(pl.lit("unknown-instance"))
+        .when(pl.col("load") <= 0)
+        .then(pl.when(pl.col("expected") >= FEWEST).then(pl.lit("missing")).otherwise(pl.lit("")))
+        .when(~pl.col("in_range"))
+        .then(pl.lit("outside-shard"))
+        .otherwise(pl.lit(""))
+    )
+    if expected is None:
+        pairs = pairs.with_columns(pl.lit(None, pl.Float64).alias("expected"))
+    frame = pairs.with_columns(
+        pl.lit("series").alias("source"),
+        pl.col("load").round().cast(pl.Int64).alias("bytes"),
+        asked.fill_null(False).alias("in_range"),
+    )
+    frame = frame.with_columns(drift.alias("drift"), pl.col("expected").round().cast(pl.Int64))
+    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame.drop("member", "number", "load"))), []
+
+
+def _expected(state: ReplicatedState) -> pl.DataFrame | None:
+    """Return the expected series of each tenant (``number``) on each instance (``member``); None if loads come from another
+    source, or if there are too many to list."""
+    placement = state.placement
+    shares = placement.rows.shares
+    if state.cluster.tenants.source != "series" or shares is None:
+        return None
+    shard, member = np.nonzero(shares)
+    held = pl.DataFrame({"shard": shard, "member": member, "share": shares[shard, member]})
+    loads = pl.DataFrame({"shard": placement.rows.shard_of, "number": np.arange(len(placement.tenants.names)),
+                          "load": placement.tenants.total})  # fmt: skip
+    both = loads.join(held, on="shard", how="inner", maintain_order="left_right")
+    return both.select("number", "member", (pl.col("load") * pl.col("share")).alias("expected"))
+
+
+def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
+    reads = placement.rows.reads
+    if placement.partitions is not None:
+        owners = placement.partitions.owners_among(placement.ring.ids)
+        reads = tuple(np.unique(np.array([m for p in shard for m in owners[p]], dtype=np.int64)) for shard in reads)
+    shards = pl.DataFrame({
+        "shard": np.repeat(np.arange(len(reads)), [len(members) for members in reads]),
+        "member": np.concatenate([np.empty(0, np.int64), *reads]).astype(np.int64),
+    })  # fmt: skip
+    tenants = pl.DataFrame({"shard": placement.rows.read_of, "number": np.arange(len(placement.rows.read_of))})
+    return tenants.join(shards, on="shard", how="inner").select("number", "member", pl.lit(True).alias("asked"))
+
+
+def _drift_findings(observed: pl.DataFrame) -> list[Finding]:
+    """List tenants on ingesters that should not have them, and tenants missing on ingesters; the largest differences by name."""
+    drifted = observed.filter(pl.col("drift") != "").sort(
+        pl.max_horizontal("bytes", "expected"), "tenant", "instance", descending=[True, False, False]
+    )
+    findings = []
+    for row in drifted.head(MAX_NAMED).iter_rows(named=True):
+        text = {
+            "outside-shard": f"{row['instance']} has {row['bytes']} of it, but its queries do not ask there",
+            "missing": f"{row['instance']} has none of it but should have about {row['expected']}",
+            "unknown-instance": f"{row['instance']} has {row['bytes']} of it but is not a member of the ring",
+        }[row["drift"]]
+        findings.append(Finding("moderate", f"drift {row['tenant']}", text))
+    if drifted.height > MAX_NAMED:
+        findings.append(Finding("moderate", "drift", f"{drifted.height - MAX_NAMED} more pairs differ from the ring"))
+    return findings
+
+
+def problems_of(state: ReplicatedState) -> list[Problem]:
     """Report tokens that several members hold, and a ring without any."""
     ring = state.placement.ring.tokens
     listed = sum(len(i.tokens) for i in ring.instances)

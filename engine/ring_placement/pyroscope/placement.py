@@ -28,8 +28,7 @@ def weigh(index: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     if not len(weight) or float(weight.sum(dtype=np.float64)) < _EXACT:
         return np.bincount(index, weights=weight, minlength=size).astype(np.int64)
     low = np.bincount(index, weights=weight & 0xFFFFFFFF, minlength=size).astype(np.int64)
-    high = np.bincount(index, weights=weight >> 32, minlength=size).astype(np.int64)
-    return low + (high << 32)
+    return low + (np.bincount(index, weights=weight >> 32, minlength=size).astype(np.int64) << 32)
 
 
 def sum_cells(cell: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -335,8 +335,7 @@ class KeyTable(Document):
             frame = _kept(source, frame, right, "bad-line", f"{reason}{_LEFT_OUT}", problems)
         parts = [_with_tokens(source, frame.filter(pl.col("key") == key), key, problems) for key in keys or [""]]
         frame = pl.concat(parts).sort("line")
-        tenants = frame["tenant"].unique().to_list()
-        changed = {tenant: clean(tenant) for tenant in tenants if clean(tenant) != tenant}
+        changed = {tenant: clean(tenant) for tenant in frame["tenant"].unique().to_list() if clean(tenant) != tenant}
         written = pl.col("tenant").is_in(list(changed)) if changed else pl.lit(False)
         rows = frame.select(
             pl.col("tenant").replace(changed) if changed else "tenant",
@@ -444,8 +443,7 @@ def by_dataset(rows: pl.DataFrame) -> pl.DataFrame:
     spread = rows.filter(pl.col("fingerprint").is_null())
     if spread.is_empty():
         return rows
-    dataset = ["tenant", "tenant_hash", "dataset", "dataset_hash"]
-    whole = spread.group_by(dataset, maintain_order=True).agg(
+    whole = spread.group_by(["tenant", "tenant_hash", "dataset", "dataset_hash"], maintain_order=True).agg(
         pl.col("bytes_per_s").sum(), pl.col("fingerprint").first()
     )
     return pl.concat([rows.filter(pl.col("fingerprint").is_not_null()), whole.select(rows.columns)])

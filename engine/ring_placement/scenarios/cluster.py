@@ -465,8 +465,7 @@ def _partition_ring(
 
 def _with_limit_gauges(rules: pl.DataFrame, inputs: Inputs, limits: Mapping[str, Limits]) -> pl.DataFrame:
     """Add to ``rules`` the newest shard limit gauge of each dataset without a rule, with its tenant's own limit."""
-    metrics = inputs.table("metrics")
-    gauges = metrics.filter(
+    gauges = inputs.table("metrics").filter(
         (pl.col("metric") == SHARD_LIMIT) & pl.col("dataset").is_not_null() & (pl.col("value") >= 1)
     )
     if not gauges.height:

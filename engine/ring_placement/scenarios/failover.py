@@ -126,10 +126,9 @@ def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> 
     width = len(after.ring.members) + 1
     cell = before.receivers[at].astype(np.int64) * width + after.receivers[at] + 1
     sums = weigh(cell, before.groups.weight[at], len(before.ring.members) * width)
-    filled = np.flatnonzero(sums)
     flows = [
         (before.ring.ids[c // width], after.ring.ids[c % width - 1] if c % width else "", sums[c].item())
-        for c in filled.tolist()
+        for c in np.flatnonzero(sums).tolist()
     ]
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))
 

@@ -289,8 +289,7 @@ def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: li
 def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
     """Return the load that each ingester holds by tenant and instance, all replicas counted, and its unit."""
     # Without a scraper's labels there is one file per ingester.
-    own = pl.coalesce("instance", pl.format("{}", "file")).alias("instance")
-    named = metrics.with_columns(own)
+    named = metrics.with_columns(pl.coalesce("instance", pl.format("{}", "file")).alias("instance"))
     series = ["tenant", "instance"]
     created, removed = (_newest_samples(named, inputs, name, series) for name in (_CREATED, _REMOVED))
     if created.height:

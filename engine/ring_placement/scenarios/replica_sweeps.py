@@ -180,11 +180,10 @@ def _load_figures(placement: ReplicatedPlacement, sets: np.ndarray, limits: np.n
     if limits is not None:
         exceeds = np.flatnonzero(np.logical_and(loads > limits, alive))
         over = len(exceeds) - np.isin(sets, exceeds).sum(axis=1)
-    deviation = np.sqrt(np.maximum(square - mean**2, 0))
     figures = {
         "tenants_touched": touched, "worst": worst, "worst_load": top, "nodes_over_capacity": over,
         "max_over_mean": np.where(mean > 0, top / safe, 1.0),
-        "coefficient_of_variation": np.where(mean > 0, deviation / safe, 0.0),
+        "coefficient_of_variation": np.where(mean > 0, np.sqrt(np.maximum(square - mean**2, 0)) / safe, 0.0),
     }  # fmt: skip
     return {name: values.tolist() for name, values in figures.items()}
 

@@ -170,8 +170,7 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         parts = ordinal(m.id)
         if self.spread and parts and parts[1] <= MAX_INSTANCE and m.zone in self._zones and m.tokens <= PER_INSTANCE:
             return spread_minimizing_tokens(self._zones.index(m.zone), parts[1], m.tokens)
-        seed = int.from_bytes(md5(m.id.encode(), usedforsecurity=False).digest()[:7], "big")
-        return random_tokens(seed, m.tokens)
+        return random_tokens(int.from_bytes(md5(m.id.encode(), usedforsecurity=False).digest()[:7], "big"), m.tokens)
 
     def fail(
         self, placement: ReplicatedPlacement, failed: np.ndarray, regime: str

@@ -47,8 +47,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     cluster = memo.value(
         "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms, p.strategy), keep=KEEP
     )
-    own_ns = cluster.ring.now_ns if cluster.ring else 0
-    now_ns = own_ns if p.now is None else parse_now(p.now)
+    now_ns = (cluster.ring.now_ns if cluster.ring else 0) if p.now is None else parse_now(p.now)
     key = (
         *cluster_key,
         now_ns,
@@ -193,8 +192,7 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
         failed, rounds = cascade(state.strategy, planned, failed, limits, p.cascade_factor)
     elif p.cascade:
         messages.notes.append("a cascade needs a capacity in the load's unit and the transient regime")
-    is_same = before is state.placement and layout.changed
-    removed = frozenset() if is_same else frozenset(before.ring.ids) - in_ring
+    removed = frozenset() if before is state.placement and layout.changed else frozenset(before.ring.ids) - in_ring
     outcome, after = _outcome(state.strategy, before, layout, p.regime, down, failed, removed, context)
     if layout.added and not down and not layout.leaving:
         # What a new node has to receive is not needless.
@@ -367,10 +365,9 @@ def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozense
     first = strategy.compare(before, away, down)
     on_returned = back.loads[member_mask(back.ring, down)].sum().item()
     loads = dict(zip(before.ring.ids, before.loads, strict=True))
-    earlier = np.array([loads.get(name, 0) for name in outcome.nodes], dtype=before.loads.dtype)
     return msgspec.structs.replace(
         outcome,
-        before=earlier,
+        before=np.array([loads.get(name, 0) for name in outcome.nodes], dtype=before.loads.dtype),
         rejected_before=before.rejected,
         rerouted_bytes=0,
         needless_moved_bytes=max(0, outcome.moved_bytes - on_returned),

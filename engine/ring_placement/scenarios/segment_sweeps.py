@@ -82,8 +82,7 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
         from_j = joint[others].copy()
         from_j[:, i] = 0
         by_second, by_first = histograms.third_behind(i)
-        gain = from_i + from_j + by_second[others] + by_first[others]
-        for j, more in zip(others.tolist(), gain, strict=True):
+        for j, more in zip(others.tolist(), from_i + from_j + by_second[others] + by_first[others], strict=True):
             stays = (np.arange(n) != i) & (np.arange(n) != j)
             sweep.add((i, j), np.where(stays, loads + more[:n], 0), receives & stays, capacity,
                       rejected_bytes=rejected + more[n].item(), rerouted_bytes=more[:n].sum().item(),
@@ -291,8 +290,7 @@ def one_by_one(
             outcome, later = remove_members(placement, [ring.ids[i] for i in down])
             after = np.zeros(len(ring.members), dtype=outcome.after.dtype)
             after[[index[name] for name in later.ring.ids]] = later.loads
-        totals = {name: getattr(outcome, name) for name in TOTALS}
-        sweep.add(down, after, receives & ~failed, capacity, **totals)
+        sweep.add(down, after, receives & ~failed, capacity, **{name: getattr(outcome, name) for name in TOTALS})
     return sweep
 
 

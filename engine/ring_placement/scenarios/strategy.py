@@ -2,7 +2,7 @@
 
 A strategy lays out members and places the load on them (``place``), computes what a failing set does while the ring keeps its
 members (``fail``) or has lost them (``without``, ``compare``), and sweeps many failing sets. Scenarios use nothing else of a
-kind; its tables and texts are in ``view.Answers``.
+kind; its tables and texts are in ``result.answers.Answers``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.ring_placement.result.tenant_tables import largest
+from engine.ring_placement.result.segment_tenants import largest
 
 
 def test_largest_rows_of_many() -> None:

@@ -1,9 +1,6 @@
-"""Result tables of tenants, of placements (where each key lies), and of the rules that Pyroscope's ruler writes next."""
+"""Result tables of segment writers: tenants, placements (where each key lies), and the rules that Pyroscope writes next."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,8 +8,7 @@ from msgspec.structs import replace
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.dskit.token_ring import SPACE
-from engine.ring_placement.insight.holders import answers_of, lost_load, shard_members, spreads, takers
+from engine.ring_placement.insight.holders import takers
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.adaptive_placement import (
     BY_FINGERPRINT,
@@ -32,20 +28,12 @@ from engine.ring_placement.pyroscope.ring import TRIES, Ring, first_distinct, he
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.scenario_state import (
-    KEEP,
-    ReplicatedScenario,
-    SegmentScenario,
-    SegmentState,
-    replicated_ring,
-    segment_load,
-)
-from engine.ring_placement.scenarios.strategy import requests_lost
+from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load
 
 _DENSE = 1 << 23  # most pairs of tenant and member that are marked in one array
 
 
-def segment_tenants(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
+def tenant_table(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
     """Build table ``tenants`` of segment writers: load, the nodes that store it, and how many of its nodes are down.
 
     Columns that do not depend on the failing set come from the memo.
@@ -124,56 +112,10 @@ def _down(s: SegmentScenario) -> np.ndarray:
     return np.bincount(cells // width, minlength=count)
 
 
-LISTED_INSTANCES = 2_000_000
-"""Most instances listed in the table of tenants; beyond, shards of the whole ring are left out."""
-
-
-def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series) -> pl.Series:
-    sizes = np.array([len(members) for members in shards], dtype=np.int64)
-    if int(sizes[shard_of].sum()) > LISTED_INSTANCES:
-        sizes = np.where(sizes == sizes.max(), 0, sizes)
-    chosen = [m[:size].astype(np.uint32) for m, size in zip(shards, sizes.tolist(), strict=True)]
-    listed = names.gather(pl.Series(np.concatenate([np.empty(0, np.uint32), *chosen])))  # one query, not one a shard
-    starts = np.cumsum(sizes) - sizes
-    parts = [listed.slice(start, size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return pl.Series(parts, dtype=pl.List(names.dtype)).gather(pl.Series(shard_of.astype(np.uint32)))
-
-
-def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
-    """Build table ``tenants`` of a ring with replicas: the shard of each tenant in the scenario, and what it loses."""
-    after, tenants = s.after, s.after.tenants
-    rows = after.rows
-    ids = pl.Series(after.ring.ids, dtype=pl.String)
-    lost, reads = after.lost_share[rows.shard_of], after.reads_ok[rows.read_of]
-    frame: dict[str, Any] = {
-        "tenant": tenants.names,
-        "shard_size": tenants.sizes,
-        "load": tenants.total,
-        "write_lost_share": lost,
-        "requests_lost_share": requests_lost(lost, replicated_ring(s.live).settings.request_series),
-        "write_lost_load": lost_load(after),
-        "reads_ok": reads,
-        "spread": spreads(after)[rows.shard_of],
-    }
-    held, read, down = shard_members(after)
-    frame["instances"] = _lists(held, rows.shard_of, ids)
-    frame["read_instances"] = _lists(read, rows.read_of, ids)
-    frame["instances_down"] = down[rows.shard_of]
-    if after.partitions is not None:
-        partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
-        frame["partitions"] = _lists(rows.shards, rows.shard_of, partition_ids)
-        frame["read_partitions"] = _lists(rows.reads, rows.read_of, partition_ids)
-    loads = s.live.cluster.tenants
-    # Metrics leave out tenants without a load, tables any.
-    told = pl.col("tenant").is_in([*loads.loads["tenant"], *loads.keys["tenant"].unique()]) | (loads.source != "table")
-    known = [pl.when(told).then(name).alias(name) for name in ("load", "write_lost_load")]
-    return tables.TENANTS.sorted(tables.TENANTS.frame(frame).with_columns(known))
-
-
 _AT_ONCE = 1 << 20  # keys searched for the largest at a time: there may be millions
 
 
-def segment_placements(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
+def placement_table(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements`` of the scenario's ring; a note is added to ``notes`` if rows are left out.
 
     Columns that do not depend on the failing set come from the memo.
@@ -320,30 +262,12 @@ def largest(weight: np.ndarray, limit: int) -> np.ndarray:
     return np.sort(np.argpartition(-weight, limit - 1)[:limit])
 
 
-def replica_placements(s: ReplicatedScenario, p: RingParameters, notes: list[str]) -> pl.DataFrame:
-    """Build table ``placements``: the replica set of each key in the scenario. Equal keys of a tenant are one row."""
-    after, tenants = s.after, s.after.tenants
-    code = tenants.key_tenant * SPACE + tenants.key_token
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    weight = np.bincount(inverse, tenants.key_weight, len(first))
-    if len(first) > p.placement_rows:
-        keep = np.sort(np.argsort(-weight, kind="stable")[: p.placement_rows])
-        notes.append(f"placements lists the {len(keep)} largest of {len(first)} keys; -o placement-rows= changes that")
-        first, weight = first[keep], weight[keep]
-    row = after.rows.key_row[first]
-    answer = answers_of(s, np.unique(row))
-    frame = pl.DataFrame({
-        "tenant": pl.Series(tenants.names, dtype=pl.String).gather(pl.Series(tenants.key_tenant[first].astype(np.uint32))),
-        "token": tenants.key_token[first],
-        "bytes_per_s": np.rint(weight).astype(np.int64),
-        "row": row,
-    })  # fmt: skip
-    frame = frame.join(answer, on="row", how="left", maintain_order="left").drop("row")
-    return tables.PLACEMENTS.sorted(tables.PLACEMENTS.frame(frame))
-
-
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
+
+
 NO_RULES = "no rules"  # strategy if the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope
+
+
 EXPIRED = "expired"  # strategy of a dataset without stats whose rule is too old to be written again
 
 
