@@ -68,14 +68,13 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
     else:
         disk_total = float(parts[1].sum())
     led = index[leader]
-    potential = np.broadcast_to(loads.potential[:, None], held.shape)[held]
     return BrokerSums(
         cpu=parts[0],
         disk=parts[1],
         nw_in=parts[2],
         nw_out=tally(index, loads.nw_out[held], total),
         leader_nw_in=tally(led, loads.nw_in[leads], total),
-        pnw_out=tally(index, potential, total),
+        pnw_out=tally(index, np.broadcast_to(loads.potential[:, None], held.shape)[held], total),
         leaders=np.bincount(led, minlength=total).astype(np.int32),
         replicas=np.bincount(index, minlength=total).astype(np.int32),
         disk_total=disk_total,

@@ -155,8 +155,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
     )  # fmt: skip
     text = "no entry of capacity.json applies: its percentages are unknown"
     rows += each(np.isnan(capacities.cores), "unknown-capacity", lambda index: text)
-    listed = inputs.table("broker_list")
-    hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1)
+    hosts = inputs.table("broker_list").unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1)
     taken = {host: f"taken for broker {who.ids[host][0]} {how}" for host, how in who.guessed.items()}
     doubled = "several brokers are listed on this host and the scrape does not name its id"
     unused, limits = "no broker is known on this host; its metrics are unused", "CPU and network limits are the host's"

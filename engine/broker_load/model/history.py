@@ -114,10 +114,9 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
                 )
             if sizes.height and not all(sources[moment].sized for moment in batch):
                 by_interval = rows.partition_by("interval", as_dict=True, maintain_order=True)
-                ends = zip(intervals, batch, strict=True)
                 rows = pl.concat([rows.head(0), *(
                     ticks.add_sizes(by_interval[interval,], sizes, end)
-                    for interval, end in ends if (interval,) in by_interval
+                    for interval, end in zip(intervals, batch, strict=True) if (interval,) in by_interval
                 )])  # fmt: skip
             made.update(zip(batch, rounds.build(intervals, rows, at(batch[0])), strict=True))
         return made

@@ -312,8 +312,7 @@ def settled(made: Plan, before: Standing, after: Standing) -> str:
     firm, soft = int((gone & hard).sum()), int((gone & ~hard).sum())
     goals = []
     if firm:
-        every = not (after.violated & hard).any()
-        which = {1: "the", 2: "both"}.get(firm, f"all {firm}") if every else str(firm)
+        which = {1: "the", 2: "both"}.get(firm, f"all {firm}") if not (after.violated & hard).any() else str(firm)
         goals.append(f"{which} hard goal{'s' if firm > 1 else ''}")
     if soft:
         goals.append(plural(soft, "soft goal"))

@@ -343,9 +343,8 @@ def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags, sur
 
 def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:
     """Return the parameters without a plan: a plan changes nothing, a what-if does."""
-    defaults = no_what_if(type(parameters))
     return msgspec.structs.replace(
-        parameters, **{name: value for name, value in defaults.items() if name.startswith("plan")}
+        parameters, **{name: value for name, value in no_what_if(type(parameters)).items() if name.startswith("plan")}
     )
 
 

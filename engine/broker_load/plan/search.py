@@ -316,8 +316,7 @@ class Search:
             if strict or not kept:
                 kept = kept and self._no_worse(totals, self.chased | HARD)
             else:
-                missed = self._missed()
-                kept = self._no_worse(totals, HARD) and bool((missed <= offenders)[self.chased].all())
+                kept = self._no_worse(totals, HARD) and bool((self._missed() <= offenders)[self.chased].all())
             self.now = totals
             if not (kept and self._safe()):
                 self.back_to(start)

@@ -108,8 +108,7 @@ def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
         "cluster_stats": pl.lit(True),
     }
     for table, rows in where.items():
-        schema = frames[table].schema
-        columns = [column for column in schema if column.startswith(starts) and column not in _KEPT]
+        columns = [column for column in frames[table].schema if column.startswith(starts) and column not in _KEPT]
         gone = rows if cluster.lacking and not cluster.unknown else pl.lit(True)
         frames[table] = frames[table].with_columns(pl.when(~gone).then(column).alias(column) for column in columns)
     if cluster.lacking:  # the distance to a threshold is known only of a load that is over it already

@@ -95,9 +95,8 @@ class ReadingPool:
         future = self._begun(index)
         if future is None:
             return None
-        size = sum(file.stat[2] for file in self.tasks[index])
         try:
-            return future.result(PATIENCE_S + size / (1 << 20))
+            return future.result(PATIENCE_S + sum(file.stat[2] for file in self.tasks[index]) / (1 << 20))
         except Exception as error:
             log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
             self._recover()

@@ -89,13 +89,12 @@ class Root(Level):
 
     def sections(self) -> tuple[Section, ...]:
         """Return the sections: metrics, runs, groups, change points, missing metrics, thresholds."""
-        naming = self._named({})
         return (
             Section(METRICS, self._metrics_section(), mark=lambda result: self._only()),
             Section(RUNS, self._table("runs", "runs", looks=self._run_looks, sort="side")),
             Section(GROUPS, self._table("groups", "groups", cells=drawing.GROUP_CELLS, open=self.open_group)),
             Section("Change points", self._changes("change-points")),
-            Section("Missing", self._table("missing", "missing", looks=naming, open=self.open_named)),
+            Section("Missing", self._table("missing", "missing", looks=self._named({}), open=self.open_named)),
             Section(
                 "Thresholds",
                 Box(VerticalScroll, *map(self._control, CONTROLS), id="thresholds", can_focus=False),

@@ -401,10 +401,9 @@ def recommendations(model: Model, rules: MapReduceRules, headroom: float = 1.5) 
     """Return RECOMMENDATIONS rows of every job that has ended or has finished tasks, most saving first within a job."""
     jobs = model.jobs
     numbers = stats(jobs, model.arrays[0])
-    rows = numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom)))
     return frame_of(
         (row["job_id"], used_mb_s(row), advise(row, model.settings[row["job_id"]].advice, rules, headroom))
-        for row in rows
+        for row in numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom)))
     )
 
 

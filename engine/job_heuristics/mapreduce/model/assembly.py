@@ -230,17 +230,21 @@ def assemble(events: Events) -> dict[str, JobPart]:
 
 def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """JOB_MODEL rows without configuration columns; unordered."""
-    rows = events.jobs.lazy().sort(FILE, "seq", maintain_order=True)
-    facts = rows.group_by("job_id", maintain_order=True).agg(
-        *[pl.col(name).drop_nulls().last() for name in _ATTRIBUTES],
-        pl.col("am_start_ms").drop_nulls().first(),
-        am_starts=(pl.col("event") == "AM_STARTED").sum().cast(pl.Int64),
-        broken=pl.col("broken").filter(pl.col("event") == "BROKEN").first(),
-        cut=pl.col("broken").filter(pl.col("event") == "CUT").last(),
-        cut_seq=pl.col("seq").filter(pl.col("event") == "CUT").last(),
-        last_seq=pl.col("seq").filter(pl.col("event") != "CUT").max(),
-        last_time=pl.max_horizontal(pl.col("time_ms").max(), pl.col("finish_ms").max()),
-        file=pl.col(FILE).last(),
+    facts = (
+        events.jobs.lazy()
+        .sort(FILE, "seq", maintain_order=True)
+        .group_by("job_id", maintain_order=True)
+        .agg(
+            *[pl.col(name).drop_nulls().last() for name in _ATTRIBUTES],
+            pl.col("am_start_ms").drop_nulls().first(),
+            am_starts=(pl.col("event") == "AM_STARTED").sum().cast(pl.Int64),
+            broken=pl.col("broken").filter(pl.col("event") == "BROKEN").first(),
+            cut=pl.col("broken").filter(pl.col("event") == "CUT").last(),
+            cut_seq=pl.col("seq").filter(pl.col("event") == "CUT").last(),
+            last_seq=pl.col("seq").filter(pl.col("event") != "CUT").max(),
+            last_time=pl.max_horizontal(pl.col("time_ms").max(), pl.col("finish_ms").max()),
+            file=pl.col(FILE).last(),
+        )
     )
     side = (
         tasks.lazy()

@@ -251,8 +251,7 @@ def _columns(table: Table, pieces: Sequence[Any]) -> dict[str, list[Any]]:
                 columns.setdefault(name, [None] * len(rows))[row] = value
     columns["job_id"] = list(chain.from_iterable(piece[1] for piece in pieces))
     # Counters without a value are left out; the store fills in nulls.
-    given = columns.items()
-    return _cleaned({name: v for name, v in given if name not in COUNTER_COLUMNS or v.count(None) < len(v)})
+    return _cleaned({name: v for name, v in columns.items() if name not in COUNTER_COLUMNS or v.count(None) < len(v)})
 
 
 def _job_columns(pieces: Sequence[tuple[str, list[dict[str, Any]]]]) -> dict[str, list[Any]]:

@@ -43,8 +43,7 @@ _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 def _decoder(record: str, kind: type[Any]) -> msgspec.json.Decoder[Any]:
     """A decoder of whole lines of one event type: ``line.event.e`` is the record."""
     event = msgspec.defstruct(record + "Event", [("e", kind, msgspec.field(name=NAMESPACE + record))], gc=False)
-    line = msgspec.defstruct(record + "Line", [("event", event)], gc=False)
-    return msgspec.json.Decoder(line)
+    return msgspec.json.Decoder(msgspec.defstruct(record + "Line", [("event", event)], gc=False))
 
 
 _BY_TYPE = {
