@@ -111,5 +111,5 @@ def entries(file: BinaryIO) -> Iterator[tuple[Entry, bytes]]:
             if len(content) < entry.size:
                 return
             yield entry, content
-    except (zstandard.ZstdError, msgspec.DecodeError, RecursionError) as error:
+    except (zstandard.ZstdError, msgspec.DecodeError) as error:
         raise BadRecording(f"damaged: {error}") from error

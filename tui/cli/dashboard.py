@@ -70,7 +70,8 @@ def show_replay(arguments: argparse.Namespace) -> int:
 
 
 def _settings_of_play(arguments: argparse.Namespace) -> Settings:
-    """Return settings for a folder that is gone when the program ends. Raises UsageError, also for a speed that is none."""
+    """Return settings for a folder that is gone when the program ends. Raises UsageError, also for a speed of 0 or
+    below."""
     import msgspec
 
     if not arguments.speed > 0:  # nor a NaN

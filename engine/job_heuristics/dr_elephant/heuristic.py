@@ -208,7 +208,7 @@ def evaluate(text: str) -> float:
         raise ValueError("an expression of more than 200 characters")
     try:
         value = _value(ast.parse(text.strip(), mode="eval").body, 0)
-    except (SyntaxError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, ValueError) as error:
+    except (SyntaxError, MemoryError, OverflowError, ZeroDivisionError, ValueError) as error:
         raise ValueError(f"{text.strip()!r} is not an arithmetic expression") from error
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError(f"{text.strip()!r} is not finite")

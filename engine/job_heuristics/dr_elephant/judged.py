@@ -284,7 +284,7 @@ class Apps(msgspec.Struct, Generic[A], frozen=True):
 
 
 Assemble = Callable[[Collection[str]], Mapping[str, A | None]]
-"""Assembles some applications by id; None for one that is none, or had not begun."""
+"""Assembles some applications by id; None for an id that is unknown or whose application had not begun."""
 
 
 def current_apps(

@@ -32,7 +32,7 @@ _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "by
 
 
 class BadSchema(ValueError):
-    """Raised for a schema that is none, or holds what no schema of a job history does."""
+    """Raised for an invalid schema, or one that holds what no schema of a job history does."""
 
 
 class _Sound:
