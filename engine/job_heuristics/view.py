@@ -59,9 +59,9 @@ class JobHeuristics:
         """Import what ``compute`` needs ahead of time."""
         import numpy.ma  # noqa: F401 - which Polars imports with the first array
 
-        from engine.job_heuristics.mapreduce.model import assembly as incremental_assembly  # noqa: F401
+        from engine.job_heuristics.mapreduce.model import assembly  # noqa: F401
         from engine.job_heuristics.mapreduce.rules import verdict_tables  # noqa: F401
-        from engine.job_heuristics.result import all_jobs as fleet_tables  # noqa: F401
+        from engine.job_heuristics.result import all_jobs  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute metrics, verdicts and further insights of all jobs in ``inputs`` as of ``context.at_ms``.
@@ -86,7 +86,7 @@ class JobHeuristics:
         from engine.job_heuristics.mapreduce.model.assembly import current_model
         from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
-        from engine.job_heuristics.result import all_jobs as fleet_tables
+        from engine.job_heuristics.result import all_jobs
         from engine.job_heuristics.spark.model.assembly import current_apps
         from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, judge_apps
         from engine.job_heuristics.tez import judging as tez
@@ -101,7 +101,7 @@ class JobHeuristics:
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
-        chosen = fleet_tables.rules_of(wanted)
+        chosen = all_jobs.rules_of(wanted)
         context.check()
         judged = judge_all(model, chosen.of(MapReduceHeuristic), wanted, context)
         kinds = [judged]
@@ -117,10 +117,10 @@ class JobHeuristics:
             )
         context.check()
         tables: dict[str, pl.DataFrame] = {JOBS.name: judged.jobs, HEURISTICS.name: judged.heuristics}
-        job = fleet_tables.find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
+        job = all_jobs.find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
         if job is not None and job in model.parts:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
-        more, detail, findings, notes = fleet_tables.extend(model, apps, on_tez, judged, chosen, job, wanted, context)
+        more, detail, findings, notes = all_jobs.extend(model, apps, on_tez, judged, chosen, job, wanted, context)
         tables.update(more)
         summary = rollup.summary(detail.listing)
         problems = [*inputs.problems, *chosen.problems]
@@ -178,7 +178,7 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     bad = summary["jobs_critical"] + summary["jobs_severe"]
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
     failed, killed = summary["jobs_failed"], summary["jobs_killed"]
-    ended = f"and {killed:,} killed" if killed else "0 killed"  # not of them
+    ended = f"and {killed:,} killed" if killed else "0 killed"  # a killed job is not counted as failed
     share = f" ({100 * lost / held:.1f}%)" if held else ""
     numbers: tuple[tuple[str, str, str, str, Level], ...] = (
         ("jobs", "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", ""),
@@ -205,4 +205,4 @@ def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ..
          f"{units.plural(len(chosen.rules), 'heuristic')} in force."),
         (size != _DEFAULT_BLOCK, f"Block size {size} bytes."),
     )  # fmt: skip
-    return tuple(words for so, words in told if so)
+    return tuple(words for applies, words in told if applies)
