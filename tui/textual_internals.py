@@ -106,8 +106,9 @@ class Wire:
         self._lines.clear()
 
     def send(self, pieces: Iterable[tuple[int, int, Strip]], console: Console) -> str:
-        """Return the sequences for what differs of strips, each with its line and its first cell; all of a strip if a character
-        does not take one cell. The terminal's look is plain again behind them."""
+        """Return escape sequences for the cells of strips that differ, or the whole strip if a character does not take one cell.
+
+        ``pieces``: line, first cell and strip. Colours and attributes are off again afterwards."""
         system = console._color_system or ColorSystem.TRUECOLOR
         wanted: dict[int, dict[int, Shown]] = {}
         wide: list[str] = []

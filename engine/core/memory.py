@@ -25,5 +25,5 @@ def available(root: Path = _CGROUP) -> int:
 
 
 def limit(megabytes: int) -> int:
-    """Return the bytes that ``megabytes`` are; half of what there is for 0."""
+    """Convert ``megabytes`` to bytes; 0 means half of the memory that there is."""
     return megabytes << 20 if megabytes else available() // 2

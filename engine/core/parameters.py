@@ -75,7 +75,7 @@ def options(kind: type[Parameters]) -> tuple[Option, ...]:
 
 
 def no_what_if(kind: type[Parameters]) -> dict[str, Any]:
-    """Return the what-if options of ``kind`` with their defaults, by field: with these values nothing is asked."""
+    """Return the defaults of the what-if options of ``kind`` by field: with these values there is no what-if."""
     return {declared.field: declared.default for declared in _declared(kind) if declared.what_if}
 
 

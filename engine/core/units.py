@@ -34,7 +34,7 @@ LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critic
 
 
 def finite(value: Any) -> float | None:
-    """Convert to a float; None for what is no finite number."""
+    """Convert to a float; None if the value is not a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

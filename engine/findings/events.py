@@ -72,7 +72,7 @@ def changes(before: Result, after: Result, time_ms: int) -> tuple[Event, ...]:
 
 
 def by_subject(findings: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the worst finding of each subject, from level ``low`` on; of equal ones the first."""
+    """Return the worst finding of each subject, from level ``low`` on; the first among equals."""
     worst: dict[str, Finding] = {}
     for finding in findings:
         known = worst.get(finding.subject)
@@ -123,7 +123,7 @@ _ORDER: Mapping[Change, int] = {"new": 0, "worse": 0, "better": 1, "gone": 1}
 
 
 def _folded(events: Iterable[Event], latest: str) -> list[Event]:
-    """Sort by what became worse and by level, and make one event of more than ``FOLD`` that changed alike.
+    """Sort events, those that became worse first, then by level. Fold more than ``FOLD`` that changed alike into one.
 
     ``latest``: what brought them (``run 132``), or empty; then all that changed alike are one event, and each names it.
     """

@@ -94,7 +94,7 @@ class Player(threading.Thread):
     # -- playing ------------------------------------------------------------------------------------------------------------
 
     def prepare(self, view: str = "") -> None:
-        """Write what was there at the beginning; when all views are asked for (empty), begin to play."""
+        """Write the files that were there at the beginning. If ``view`` is empty (all views), begin to play."""
         with self._lock:
             if not self._prepared:
                 self._prepared = True

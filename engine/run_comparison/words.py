@@ -116,7 +116,7 @@ def size_text(ratio: float, *, time: bool) -> str:
 
 
 def side_names(left: str, right: str, room: int = 48) -> tuple[str, str]:
-    """Shorten the names of both sides by what they begin with in common, and to ``room`` characters each."""
+    """Leave out what the names of both sides begin with in common, and shorten each to ``room`` characters."""
     at = 0
     for separators in ("/", "/-_"):
         if at == 0 or len(left) + len(right) > room:

@@ -35,7 +35,7 @@ class _Running:
         self.file.write_bytes(writer.head(binary=binary))
 
     def until(self, now_ms: int) -> bool:
-        """Append what has happened by now; whether the job has ended."""
+        """Append all events up to now; return whether the job has ended."""
         due = list(itertools.takewhile(lambda event: event[0] <= now_ms, self.events))
         if due:
             del self.events[: len(due)]
@@ -58,7 +58,7 @@ class _RunningApp:
         self.events = spark_log.events(plan, spark_id(number), start_ms, SEED)
 
     def until(self, now_ms: int) -> bool:
-        """Append what has happened by now; whether the application has ended, and its log has its final name."""
+        """Append all events up to now; return whether the application has ended and its log has its final name."""
         with self.path.open("ab") as out:
             out.write(b"".join(spark_log.grown(self.events, now_ms)))
         if not self.events:

@@ -186,7 +186,7 @@ def _dag(plan: DagPlan, ids: str, at: int, dice: random.Random, user: str) -> tu
 
 
 def grown(waiting: list[Event], now_ms: int) -> list[Event]:
-    """Take what has happened by now out of ``waiting``."""
+    """Remove from ``waiting`` the events that have happened by now."""
     due = [event for event in waiting if event.at_ms <= now_ms]
     del waiting[: len(due)]
     return due

@@ -26,7 +26,7 @@ class OverviewActions(Keys):
     """Shows all views at once and goes to what they found; pauses and refreshes."""
 
     def title_index(self, index: int) -> int:
-        """Return the place of tab ``index`` among the titles, of which the overview, if any, is the first."""
+        """Return the place of tab ``index`` among the titles. With several views the overview has the first title."""
         return index + 1 if self.app.tabs.several else index
 
     async def to_data(self) -> None:

@@ -265,7 +265,7 @@ class Overview:
             pane.show(list(self.rows.values()), self.feed or Feed(), self.found, self.titles, self._clock())
 
     def tick(self) -> None:
-        """Let ages grow; ask for what was put off during a pause."""
+        """Show ages as of now, and compute what was put off during a pause."""
         if self._stale and not self._client.paused:
             self.changed(())
         pane = self._tabs.overview

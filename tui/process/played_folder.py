@@ -25,7 +25,7 @@ class Plays(Protocol):
 
 
 class PlayedFolder:
-    """The folder ``path``, and what plays into it, if anything does yet."""
+    """The folder ``path`` and the ``player`` that writes into it, None before it is known."""
 
     def __init__(self, path: Path, player: Plays | None = None) -> None:
         self.path = path

@@ -131,7 +131,7 @@ class ExportScreen(Box[None]):
     DEFAULT_CSS = "ExportScreen PickList { height: 4; }"
 
     def __init__(self, window: Window, name: str | None = None) -> None:
-        """``name``: the table's name (``view/table``), that of its declaration if None."""
+        """``name``: the table's name (``view/table``); None for the name in its declaration."""
         super().__init__()
         self._window = window
         self._stem = (name or window.spec.name).replace("/", "-").replace("_", "-")

@@ -262,7 +262,7 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
 
 @cache
 def total(column: str) -> pl.Expr:
-    """Return the sum of what is known of a column; null if nothing is."""
+    """Return the sum of a column's known values; null if none is known."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 

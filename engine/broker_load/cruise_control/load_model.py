@@ -100,7 +100,7 @@ class PastWindows:
         return newest
 
     def _have(self, moments: Collection[int]) -> None:
-        """Build the rounds of ``moments``; of those built before, only the newest stay."""
+        """Build the rounds of ``moments``. Of the rounds built before, keep only the newest."""
         names = {*moments, *(moment for moment in self._rounds if moment in self._newest)}
         stamps = {moment: stamp for moment, stamp in self._history.stamps.items() if moment in names}
         self._rounds.update(stamps, self._history.build, key=self._interval_ms)

@@ -81,7 +81,7 @@ def bounds(values: Mapping[str, Floats], many: Ints, factor: Floats) -> dict[str
 def corrected(
     topology: Topology, values: LeaderValues, weights: CpuWeights, measured: Measured, static: Loads
 ) -> Loads:
-    """Return loads that add up to what each broker measures. See "Corrected loads" in docs/models/broker-load.md.
+    """Return loads whose sums are the measured values of each broker. See "Corrected loads" in docs/models/broker-load.md.
 
     Each follower takes its leader's bytes in and each leader sends them to its followers, scaled so that a broker's
     replicas sum to the replication rates it reports. CPU is split by a·in + b·out + c·follower-in over *all* replicas

@@ -31,8 +31,8 @@ def reassign(
     model: Model, cluster: Cluster, planned: dict[int, list[int]], capacity: pl.DataFrame, estimate: bool,
     weights: CpuWeights, elected: Collection[int] = (),
 ) -> Reassignment:  # fmt: skip
-    """Place replicas as ``planned`` (broker ids by partition): the leader stays if it keeps a replica, else the first one leads;
-    of the partitions ``elected`` the first one leads in any case, if it is or gets in sync.
+    """Place replicas as ``planned`` (broker ids by partition). The leader stays if it keeps a replica, else the first replica
+    leads. In partitions that are ``elected`` the first replica leads in any case, if it is in sync or will be.
 
     Loads are computed as in Cruise Control; ``capacity`` is the input table.
     """

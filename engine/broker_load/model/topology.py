@@ -175,8 +175,9 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
 
     @cached_property
     def topic_counts(self) -> tuple[Longs, Longs, Ints]:
-        """[N] topic and broker indices, and the number of replicas of the topic on the broker, of the N pairs with some;
-        partitions with a leader only."""
+        """Topic index, broker index and number of replicas, each [N], for the N pairs of topic and broker with replicas.
+
+        Partitions without a leader are left out."""
         rows, columns = np.nonzero(self.whole & (self.leader >= 0)[:, None])
         pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
         names, counts = np.unique(pair, return_counts=True)
@@ -222,7 +223,7 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
         return np.where(index >= 0, self.ids[np.maximum(index, 0)], -1).astype(np.int32) if len(self.ids) else index
 
     def partition_lists(self, flags: Flags | None = None) -> pl.Series:
-        """Return lists [P] of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
+        """Return for each partition [P] the broker ids of all replicas in assignment order, or of those that ``flags`` marks."""
         ids = self.ids_of(self.replicas if flags is None else np.where(flags, self.replicas, -1))
         lists = pl.Series(ids, dtype=pl.Array(pl.Int32, ids.shape[1])).cast(pl.List(pl.Int32))
         return lists.list.eval(pl.element().filter(pl.element() >= 0))

@@ -154,8 +154,9 @@ class Balance:
         return np.concatenate([lost, bands, topics])
 
     def _offers(self, place: int, broker: int) -> Iterator[tuple[Reordered | Candidates, list[int], str]]:
-        """Yield changes that may help ``broker`` in row ``place`` of what is missed, the cheapest kind first, where each part of
-        them ends, and the reason."""
+        """Yield candidates that may help ``broker`` with the goal or loss in row ``place``, the cheapest kind first.
+
+        With them come the places where their parts end, and the reason for the change."""
         search, brokers = self.search, len(self.search.problem.alive)
         band = place - len(self.wanted)
         if band < 0:

@@ -1,4 +1,4 @@
-"""A plan: what is asked, the search for it, its steps in order and what cannot be met."""
+"""A plan: the goals asked for, the search, the steps in order, and the goals that cannot be met."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from engine.core.parameters import no_what_if
 SMALL = 3_000  # most partitions of a cluster for which plans are sought in several ways, of which the best one counts
 Report = Callable[[float, str], None]
 Context = tuple[Callable[[], None], Report]
-"""What raises if the plan is no longer wanted, and what is told how far it is."""
+"""A function that raises if the plan is no longer wanted, and one that is called with the progress."""
 
 
 class BadPlan(ValueError):
-    """Raised where what is asked names something wrong; the first argument is the option, the second the reason."""
+    """Raised for an option with a wrong value; the first argument is the option, the second the reason."""
 
 
 class NoPlan(ValueError):

@@ -31,7 +31,7 @@ class Standing(msgspec.Struct, frozen=True):
     headroom: float | None
 
     def score(self, verdicts: list[Verdict]) -> float:
-        """Return Cruise Control's balancedness of what is violated."""
+        """Return Cruise Control's balancedness score, from the goals that are violated."""
         return balancedness(verdicts, self.violated.tolist())
 
 
@@ -162,7 +162,7 @@ _HARD_NAMES = frozenset({
 def in_order(
     problem: Problem, search: Search, names: list[str], undecided: Flags, check: Callable[[], None]
 ) -> tuple[list[Step], int]:
-    """Return the steps from today to what was found, and how many had to be left out.
+    """Return the steps from today's placement to the one found, and how many had to be left out.
 
     A step that would make a hard goal worse waits for another one.
     """

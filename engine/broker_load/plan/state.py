@@ -108,7 +108,7 @@ class State:
         return heirs(self.problem, np.tile(rows, 2), *twice, gone).reshape(2, -1).T
 
     def _bequeath(self, row: int, sign: int) -> None:
-        """Add (or take back, ``sign`` -1) what one partition's loss of its leader gives to its heirs."""
+        """Add (``sign`` 1) or take back (-1) the load that a partition's next leaders get when its leader is lost."""
         problem, leader = self.problem, int(self.leader[row])
         if leader < 0:
             return
@@ -209,9 +209,9 @@ class State:
     # -- judgement --------------------------------------------------------------------------------------------------------
 
     def columns(self, name: str, compute: Callable[[Longs], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return what ``compute`` makes of all brokers [..., B], of which it is asked again only for those that have changed.
+        """Return the values [..., B] that ``compute`` gives for all brokers; it is called again only for those that have changed.
 
-        Not to be written to.
+        The array is shared: do not write to it.
         """
         clock, value = self._kept.get(name, (-1, np.empty(0)))
         if clock < 0 or (clock < self.clock and self.problem.machine is not None):

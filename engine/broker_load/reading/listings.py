@@ -116,7 +116,7 @@ def _of_lines(
 
 
 def _of_json(value: Any, brokers: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """As ``_of_lines``, of what ``kcat -L -J`` and ``rpk topic describe --format json`` print."""
+    """Do the same as ``_of_lines`` for the output of ``kcat -L -J`` and ``rpk topic describe --format json``."""
     for node in value if isinstance(value, list) else [value]:
         for broker in _listed(node, "brokers"):
             number, host = integer(broker.get("id")), str(broker.get("name", "")).rpartition(":")[0]

@@ -89,7 +89,7 @@ _KEPT = ("cpu_trend", "nw_in_cap_kbs", "nw_out_cap_kbs")
 
 
 def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
-    """Set loads that nothing among the inputs gives to null: by resource, and of brokers that lack series."""
+    """Set unknown loads to null: those of resources that no input tells, and those of brokers without series."""
     unknown = RESOURCES if cluster.lacking else tuple(cluster.unknown)
     if not unknown:
         return
@@ -325,8 +325,8 @@ def add_regression(observations: Observations, training: Training, fit: Fit, mod
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """Observed and predicted CPU [N] in %, which observations the fit used, and the ends (epoch ms), oldest first, of all
-    windows with samples and of those in the brokers' trend."""
+    """Data for plots: observed and predicted CPU [N] in %, and which observations the fit used; the ends (epoch ms, oldest first)
+    of all windows with samples, and of the windows in the brokers' trend."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]

@@ -49,8 +49,9 @@ MOST = 400  # most attempts that are decoded, sampled evenly
 
 
 class InTask(msgspec.Struct, frozen=True):
-    """One side's tasks by twelfths: mean physical MB and mean CPU per wall time (0-1); ``growing`` tasks whose memory
-    rises to the end, ``stalled`` ones that used less than 10 % CPU for a third of their time; of ``seen`` attempts.
+    """One side's tasks by twelfths of their time: mean physical MB and mean CPU per wall time (0-1), of ``seen`` attempts.
+
+    ``growing``: tasks whose memory rises to the end; ``stalled``: tasks that used less than 10% CPU for a third of their time.
     ``words``: the same as a sentence."""
 
     side: str

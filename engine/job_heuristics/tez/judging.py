@@ -96,8 +96,9 @@ def unit_of(app: App, error: str, *, own: bool) -> Unit:
 
 
 def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Judged:
-    """Return the result frames of ``apps`` under ``rules``; ``own``: with official counters, true containers and tasks of any
-    processor instead of what Dr. Elephant takes."""
+    """Return the result frames of ``apps`` under ``rules``.
+
+    ``own``: use official counters, true container sizes and tasks of every processor, which Dr. Elephant does not."""
     listed = list(apps.values())
     errors = [fetch_error(app) for app in listed]
     units = [unit_of(app, error, own=own) for app, error in zip(listed, errors, strict=True)]
@@ -234,7 +235,7 @@ def notes(unit: Unit) -> list[str]:
 
 
 def _of_tasks(tasks: pl.DataFrame, other: bool) -> Iterator[tuple[Any, str]]:
-    """Yield what may be assumed about the tasks that count, and whether it is; ``other``: as Dr. Elephant reads them."""
+    """Yield notes on how the tasks were counted, each with whether it applies. ``other``: as Dr. Elephant reads them."""
     names = [name for name in COUNTED if name != "input_bytes"]
     edges = sum(int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any()) for name in names)
     instant, failed = tasks.filter(pl.col("total_ms") == 0).height, tasks.filter(pl.col("failed")).height

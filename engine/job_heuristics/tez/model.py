@@ -76,7 +76,7 @@ class App(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def state(self) -> str:
-        """The state of the newest DAG; of YARN without one."""
+        """The state of the newest DAG; without a DAG, the one that YARN tells."""
         if self.dags:
             return self.dags[0].state
         state = self.facts.get("state")
@@ -256,8 +256,9 @@ def _sided(vertices: pl.DataFrame, dags: Iterable[Dag]) -> pl.DataFrame:
 
 
 def _tasks(tasks: pl.DataFrame, attempts: pl.DataFrame, sided: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks with their sides and the times of the attempt that counts: of one that succeeded the attempt it names,
-    of another the attempt that ended first without success."""
+    """Return the tasks with their sides and the times of the attempt that counts.
+
+    If a task succeeded, that is the attempt it names; else the first attempt that ended."""
     of_task = ("dag", "vertex", "task")
     first = (
         attempts.filter((pl.col("status") != "SUCCEEDED") & pl.col("end_ms").is_not_null())

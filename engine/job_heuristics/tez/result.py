@@ -96,7 +96,7 @@ def _facts(app: App, rules: TezRules, context: Context) -> tuple[tuple[InDepth, 
 
 
 def _allowed(app: App, found: InDepth) -> InDepth:
-    """Return a DAG whose insights name only settings that would change something; of several, subjects name theirs."""
+    """Keep in a DAG's insights only settings that would change something. With several DAGs the subjects name it."""
     of = f", DAG {found.dag.number}" if len(app.dags) > 1 else ""
     answers = granted([one.wish for one in found.insights], SETTINGS, app.conf, app)
     insights = [

@@ -135,7 +135,7 @@ class FileIndex:
             self._changed.add(number)
 
     def snapshot(self, version: int) -> tuple[Mapping[int, FileInfo], Touched]:
-        """Return the files as of now, which is ``version``, and what has been touched since the last versions."""
+        """Return the files as they are now, under the number ``version``, and which were touched since recent versions."""
         self._log[version], self._changed = frozenset(self._changed), set()
         self._log.pop(version - REMEMBERED, None)
         log = self._log.copy()

@@ -88,8 +88,9 @@ class Pace:
 
 
 class Hints(threading.Thread):
-    """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what; ``denied``: of a folder that
-    cannot be read).
+    """A watchfiles loop that gathers paths until it is stopped or dies.
+
+    ``error`` says why it died; ``denied``: because a folder cannot be read.
 
     ``closed_folders``: go on without the folders that cannot be read; watchfiles then also goes on, without a word, when the
     kernel allows no more watches.

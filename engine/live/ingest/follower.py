@@ -113,8 +113,11 @@ _VERIFY_WHOLE = 16 << 20
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """A file at one look: size, mtime and ctime; monotonic time; whether nothing will follow, it has settled, it is the
-    same as at the last look, begins with the same bytes; how much of what was read must be proven unchanged."""
+    """A file at one look.
+
+    ``stat``: size, mtime and ctime; ``at``: monotonic time (s); ``final``: nothing will follow; ``quiet``: it has settled;
+    ``same``: it is as at the last look; ``same_head``: it begins with the same bytes; ``verify``: which of the bytes that were
+    read must be proven unchanged."""
 
     stat: tuple[int, int, int]
     at: float
@@ -327,7 +330,7 @@ class Follower:
 
     @staticmethod
     def _verify(file: TrackedFile, stat: tuple[int, int, int], rewritten: bool) -> Verify:
-        """Return how much of what was read must be proven unchanged: all, or the fingerprints at its ends."""
+        """Return which of the bytes that were read must be proven unchanged: all, or the fingerprints at both ends."""
         if rewritten:
             return "restart"
         if file.stat is not None and stat[0] == file.stat[0] and stat != file.stat:

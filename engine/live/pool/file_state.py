@@ -64,7 +64,7 @@ def put(file: TrackedFile, state: FileState, kinds: Kinds, registry: Registry) -
 def adopt(
     file: TrackedFile, state: FileState, kinds: Kinds, registry: Registry, *, recognised: bool
 ) -> dict[str, dict[int, int]]:
-    """Let ``file`` be as another process has left it. Returns per view the ids of its rows there and here.
+    """Take over the state in which another process has left ``file``. Returns per view the ids of its rows there and here.
 
     ``recognised``: its readers were found here, of which that process need not know all.
     """

@@ -131,7 +131,7 @@ class Profile(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def called_alike(self) -> np.ndarray:
-        """Classes (J,) of whose calls it is so: of what these cost beside their time only the sum is known."""
+        """Classes (J,) whose calls are a sum of multiples of others': of their costs per call only the sum is known."""
         calls = self.work.calls
         return ~self.still & (False if calls is None else self._alike(calls[self.used], MOST_WITH_CALLS))
 

@@ -36,7 +36,7 @@ class Bad(ValueError):
 
 
 class Rows:
-    """A source, and the problems of its lines: base of what collects rows."""
+    """Base of classes that collect rows: a source, and the problems of its lines."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

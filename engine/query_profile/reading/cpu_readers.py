@@ -390,7 +390,7 @@ class CgroupCpu(HostKind):
 
 
 def _counters(lines: list[str], named: re.Match[str] | None) -> Iterator[tuple[int, int | None, str, list[str]]]:
-    """Yield line, moment (None: not in this line), name and values of the counters, and of lines with a moment only.
+    """Yield line, moment (None: not in this line), name and values of each counter; for a line with only a moment both are empty.
 
     ``named``: the name of a file of version 1, whose lines are numbers: one for each CPU, behind a moment in a file of many.
     """

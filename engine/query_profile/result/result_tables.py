@@ -221,8 +221,8 @@ def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.
 
 
 def ranges(frame: pl.DataFrame, names: list[str], draws: np.ndarray, level: float) -> pl.DataFrame:
-    """Give each row of ``frame`` the range, of coverage ``level``, of the summed ``draws`` (B, J) of the classes whose ``names``
-    (J,) are its own: what one class has too much another has too little, so that ends of ranges do not add up."""
+    """Add to each row of ``frame`` its range, with coverage ``level``: that of the summed ``draws`` (B, J) of the classes that
+    ``names`` (J,) assign to the row. The classes' own ranges do not add up: what one has too much another lacks."""
     if not len(draws):
         return frame
     place = {name: row for row, name in enumerate(frame["class"])}

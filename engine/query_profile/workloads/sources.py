@@ -438,7 +438,7 @@ class _Log(msgspec.Struct, frozen=True):
     origin: Origin
 
     def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
-        """Cut the log into intervals at the samples of one of ``series``, if any, using at most ``memory`` bytes."""
+        """Cut the log into intervals at the samples of one of ``series`` (or at round times), using at most ``memory`` bytes."""
         rows, ends = self.rows, None
         if self.system == PgStatMonitor.id:  # exports repeat buckets: the last state, with most calls, counts
             rows = rows.sort("calls", maintain_order=True).unique(["key", "start_ms"], keep="last", maintain_order=True)

@@ -360,7 +360,7 @@ def _timed(one: Snapshot) -> Snapshot:
 
 
 def _is_cut(run: Sequence[Snapshot]) -> bool:
-    """Whether some class has left, or the list is as long as it can be."""
+    """Whether the lists of classes were cut: a class has left one, or one is as long as its system allows."""
     full = any(len(one.classes) >= LONGEST.get(one.system, 0) for one in run)
     return full or any(not np.isin(a.classes, b.classes).all() for a, b in pairwise(run))
 

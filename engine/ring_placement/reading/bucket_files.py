@@ -37,7 +37,7 @@ class _PlacementFile(Document):
         return kind == self.kind if kind else name.endswith(".binpb") and self.kind in name
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read all rows; of a file that lists nothing one of its time only, since it replaces older ones."""
+        """Read all rows. A file that lists nothing gives one row with its time, since it replaces older files."""
         found = _Names(source.path)
         try:
             rows, created_at = self.rows(data, found)

@@ -319,8 +319,8 @@ class _Lookup:
 
 
 def _settings(parts: Sequence[_Part], system: str, found: Found) -> list[tuple[Any, ...]]:
-    """Read the rows of table ``settings``, of the ring of ingesters and of that of segment writers, from configurations of one
-    ``system``."""
+    """Make rows of table ``settings`` from configurations of one ``system``: one for the ring of ingesters, one for that of
+    segment writers."""
     read, whole = _Lookup(parts, found).read, _whole(0, 1_000_000)
     querier = (("querier",),)
     sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)

@@ -42,8 +42,8 @@ class _Histograms:
         return weigh(cell, self._weight[groups], height * width).reshape(height, width)
 
     def third_behind(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Load of the groups with first candidate ``i``, by second and third one, and of those with second candidate ``i``, by
-        first and third one (shape (n, n + 1) each)."""
+        """Sum the load of groups whose first candidate is ``i``, by second and third candidate, and of those whose second is
+        ``i``, by first and third. Both have the shape (n, n + 1)."""
         by_second = self._histogram(self._second, self._third, self._first == i, self.n + 1)[: self.n]
         return by_second, self._histogram(self._first, self._third, self._second == i, self.n)
 

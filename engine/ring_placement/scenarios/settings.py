@@ -93,8 +93,10 @@ _GIVEN = list(_WORDS)
 
 
 def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
-    """Read the settings of a ring of ``system`` ("" if unknown) and of kind ``strategy``, each of the newest configuration that
-    has it; of several systems that the ring does not tell apart, none."""
+    """Return the settings of a ring of ``system`` ("" if unknown) and of kind ``strategy``.
+
+    Each comes from the newest configuration that has it. If there are configurations of several systems and the ring does not
+    tell which is its own, none is used."""
     component = "segment-writer" if strategy == "segment-writer" else ""
     rows = with_file_times(inputs.table("settings"), inputs)
     rows = rows.filter(pl.col("component") == component)

@@ -200,7 +200,7 @@ _KUBE_BURNER_QUANTILES = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 
 
 def _kube_burner(out: Collected, document: Any) -> None:
-    """Take values by metric, job and labels; of quantile documents one value per quantile (ms)."""
+    """Take values by metric, job and labels; from quantile documents one value per quantile (ms)."""
     entries = document if isinstance(document, list) else [document]
     take_each(out, "kube-burner", entries, "", "a document", _kube_burner_take_document)
 

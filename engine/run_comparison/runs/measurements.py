@@ -257,7 +257,7 @@ def _further_name(key: MetricKey) -> str:
 
 
 def _quantity(key: MetricKey) -> str:
-    """Return what a metric counts in its tool's words, without the names of what was run."""
+    """Return the quantity that a metric counts, in its tool's words and without the names of benchmarks."""
     verb = key.verb if key.kind in VERB_IS_QUANTITY else ""
     if key.kind == "jmh":
         verb = key.verb.partition(":")[2]  # a secondary metric of the benchmark before the colon

@@ -86,7 +86,7 @@ def _after_failure(cell: Cell) -> Any:
 
 
 def of_leads(name: str) -> Renderer:
-    """Draw a broker of a step; where only the leader changes, that of column ``name``."""
+    """Draw a broker of a step; if only the leader changes, the broker in column ``name``."""
     return lambda cell: [
         (shown(cell, "id", cell.row[name] if cell.row["kind"] == "lead" else cell.value, cell.width), "")
     ]

@@ -46,7 +46,7 @@ STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim", "EXCLUDED": 
 
 @cache
 def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded: bool = True) -> Table:
-    """Order the nodes' columns by what matters: with a capacity also the headroom, in a scenario what is added. ``longest``:
+    """Choose and order the nodes' columns: headroom if there is a capacity, the added load in a scenario. ``longest``:
     cells that the names need; ``loaded``: whether there is any load, else the bar shows shares of keys."""
     looks: dict[str, dict[str, Any]] = {
         "load_before": {"priority": 4, "hidden": not changed}, "zone": {"priority": 2}, "down": {"hidden": True},
@@ -170,7 +170,7 @@ def state_of(row: Mapping[str, Any]) -> Fragment:
 
 
 def change_cell(mean: float | None) -> Renderer:
-    """Return a renderer of the load before and after as a bar, with a mark at the ``mean``, and of the ratio to it."""
+    """Return a renderer that draws the load before and after as a bar with a mark at the ``mean``, and the ratio to it."""
     drawn = change_bar("load_before", "load_after", "capacity", mean)
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -357,8 +357,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
 
 
 def replica_node_facts(row: Mapping[str, Any], counts: bool, nodes: pl.DataFrame) -> list[Fact]:
-    """List state, load, shares and the worst partner of one row of table ``nodes``; of a ring that is not placed only the
-    share that its page tells."""
+    """List state, load, shares and the worst partner of one row of table ``nodes``. If nothing is placed on the ring, only the
+    share on its page is known."""
     placed = row.get("replica_share") is not None
     owned = row.get("ownership")
     more = ", as the page says"

@@ -260,7 +260,7 @@ class Pane(ViewPane):
         self._open("")
 
     def explain_row(self, row: Row) -> None:
-        """Follow a key or tenant; of a tenant of segment writers show its keys."""
+        """Explain where a key or tenant lies; for a tenant of segment writers show its keys."""
         text = scenario.key_of(row, self._kind)
         if text:
             self._explain(text)

@@ -209,7 +209,7 @@ class ViewPane(Tab):
             self.screen.maximized = None
 
     def action_zoom(self) -> None:
-        """Zoom what has the focus, else the section on screen; or end the zoom."""
+        """Zoom the widget that has the focus, else the section on screen; or end the zoom."""
         if self.zoomed:
             self.unzoom()
             return

@@ -300,7 +300,7 @@ def once(make: Callable[[Result], T]) -> Callable[[Result], T]:
 
 
 def drawing_of(value: Callable[..., T | None], draw: Callable[..., list[Line]]) -> Callable[..., Draw | None]:
-    """Return a function of what a part draws from: how ``draw`` draws the ``value`` of it; None without a value."""
+    """Return a part's function: it draws with ``draw`` what ``value`` finds in the result; None draws nothing."""
 
     def drawing(*source: Any) -> Draw | None:
         found = value(*source)

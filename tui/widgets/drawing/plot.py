@@ -56,7 +56,7 @@ _ASCII = " '.:"  # bits: upper 1, lower 2
 
 
 class Raster:
-    """Dots: 2x4 per cell in braille, 2x2 in blocks, 1x2 in ASCII; a cell has one style, that of its last dot."""
+    """Dots: 2x4 per cell in braille, 2x2 in blocks, 1x2 in ASCII. A cell takes the style of its last dot."""
 
     def __init__(self, width: int, height: int, glyphs: Glyphs) -> None:
         self.width, self.height, self.glyphs = max(width, 0), max(height, 0), glyphs

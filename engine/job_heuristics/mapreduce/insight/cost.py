@@ -128,7 +128,7 @@ WASTE = ("over-sizing", "idle reducers", "idle executors", "idle containers", "f
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return per job: MB s of all attempts, and of the causes in ``WASTE``; jobs without cost are absent."""
+    """Return by job the MB s of all attempts, and those with a cause in ``WASTE``; jobs without cost are absent."""
     found: dict[str, tuple[float, float]] = {}
     for job, cause, mb_s in zip(*(costs_frame[name].to_list() for name in ("job_id", "cause", "mb_s")), strict=True):
         spent, avoidable = found.get(job, (0.0, 0.0))

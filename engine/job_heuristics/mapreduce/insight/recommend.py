@@ -307,8 +307,9 @@ class Stats(msgspec.Struct, frozen=True):
     waits: dict[str, tuple[Array, Array]]
 
     def rows(self, jobs: pl.DataFrame, at: Array) -> Iterator[dict[str, Any]]:
-        """Yield the numbers by name of the jobs ``at`` (indices into ``jobs``, JOB_MODEL rows), those of sides as
-        ``map_*`` and ``reduce_*`` (None for a missing side)."""
+        """Yield for each job in ``at`` (indices into ``jobs``, JOB_MODEL rows) its numbers by name.
+
+        Numbers of a side are called ``map_*`` and ``reduce_*`` (None for a missing side)."""
         chosen = jobs if len(at) == jobs.height else jobs[at]
         cells_by_name: dict[str, list[Any]] = {name: chosen[name].to_list() for name in _OF_JOBS}
         cells_by_name["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]

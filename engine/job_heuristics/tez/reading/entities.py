@@ -44,7 +44,7 @@ class BadCounters(ValueError):
 
 
 def whole(value: Any) -> int | None:
-    """Return a JSON number as Java's 64 bits: fractions are cut, larger ones wrap around, what is no number counts 0."""
+    """Convert a JSON number to Java's 64 bits: fractions are cut, larger numbers wrap around, other values count as 0."""
     if value is None or (type(value) is int and _LOW <= value <= _HIGH):
         return value
     if isinstance(value, float):
@@ -55,7 +55,7 @@ def whole(value: Any) -> int | None:
 
 
 def moment(value: Any) -> int | None:
-    """Return a time: as ``whole``, None for what is below 0 or absurd."""
+    """Return a time (epoch ms), converted as by ``whole``; None if it is absurdly early or late."""
     if type(value) is int and 0 <= value < _ABSURD:
         return value
     number = whole(value)
@@ -182,7 +182,7 @@ class Entities:
             self.problem("bad-record", "neither entities nor applications are in it")
 
     def yarn(self, value: Mapping[str, Any]) -> None:
-        """Take YARN's description of an application, of the history server or of the resource manager."""
+        """Take YARN's description of an application, from the history server or the resource manager."""
         app = text(value.get("appId") or value.get("id"))
         kind = text(value.get("type") or value.get("applicationType")) or "TEZ"
         found = _ID.fullmatch(app or "")

@@ -369,7 +369,7 @@ def insights(
     tasks: Mapping[tuple[int, int], StageTasks],
     executions: Mapping[int, list[PlanRow]],
 ) -> tuple[Insight, ...]:
-    """Return the insights of an application; of a running one with what may still change."""
+    """Return the insights of an application; if it is running, they say what may still change."""
     found = [
         *time_insights(app, held, plan, tasks),
         *memory_insights(app, held, tasks),
