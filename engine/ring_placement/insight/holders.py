@@ -152,8 +152,8 @@ def spreads(placement: ReplicatedPlacement) -> np.ndarray:
 
 
 def shard_members(placement: ReplicatedPlacement) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Return for each distinct shard three things: the members that are written to, the members that queries ask (both as places in
-    the ring), and how many of the first do not answer. In a ring of partitions they are the owners of its partitions."""
+    """Return for each distinct shard the members that are written to, the members that queries ask (both as places in the ring),
+    and how many of the first do not answer. In a ring of partitions the members are the owners of its partitions."""
     rows, ring = placement.rows, placement.ring
     held, read, answers = list(rows.shards), list(rows.reads), placement.alive
     if placement.partitions is not None:
