@@ -108,7 +108,8 @@ class Wire:
     def send(self, pieces: Iterable[tuple[int, int, Strip]], console: Console) -> str:
         """Return escape sequences for the cells of strips that differ, or the whole strip if a character does not take one cell.
 
-        ``pieces``: line, first cell and strip. Colours and attributes are off again afterwards."""
+        ``pieces``: line, first cell and strip. Colours and attributes are off again afterwards.
+        """
         system = console._color_system or ColorSystem.TRUECOLOR
         wanted: dict[int, dict[int, Shown]] = {}
         wide: list[str] = []
@@ -284,8 +285,10 @@ _replace_rules = Stylesheet.replace_rules
 
 
 def _replace_other_rules(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
-    """Give a node other style rules, as Textual does. It also sets the twenty rules of a node again if none of them differs: of
-    each on the screen when a table is zoomed or the size is another one."""
+    """Replace a node's style rules, unless they are the same.
+
+    Textual sets the twenty rules of every node on the screen again when a table is zoomed or the size changes.
+    """
     if vars(node).get("_loadlens_rules") == rules:
         node.notify_style_update()
     else:

@@ -243,7 +243,8 @@ class FileKind(Protocol):
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap.
 
-        Every kind of every view is asked, and each that says yes reads the file, so never accept another tool's files."""
+        Every kind of every view is asked, and each that says yes reads the file, so never accept another tool's files.
+        """
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Turn bytes into rows. Never raises for bad data.

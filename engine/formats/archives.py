@@ -21,7 +21,7 @@ def first_name(head: bytes) -> bytes | None:
 def pieces(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget, damaged: Callable[[str], None], *, packed: bool
 ) -> Iterator[bytes]:
-    """Yield the content of an entry; ``packed``: an entry that is compressed itself is unpacked once more.
+    """Yield the content of an entry; ``packed``: if the entry is itself a compressed file, unpack that too.
 
     ``damaged`` is told what ends the entry early. Raises TooBig where ``budget`` ends.
     """

@@ -71,9 +71,9 @@ def tabbed(text: str) -> str:
 
 
 def _drawn(text: str, box: str | None, line: str) -> list[list[str]]:
-    """Return the cells of the rows below a frame, a ``box`` or psql's ``line`` alone, by its marks; wide characters move them.
+    """Cut rows into cells at the marks of their frame (a ``box``, or psql's ``line`` alone), which wide characters shift.
 
-    In psql's table a cell that ends with + goes on in the next row.
+    In psql's table a cell that ends with + continues in the next row.
     """
     marks = [at for at, mark in enumerate((box or line)[1:-1], 0 if box else 1) if mark == "+"]
     rows: list[list[str]] = []

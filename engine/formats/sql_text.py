@@ -66,8 +66,10 @@ _NOT_PLAIN = re.compile(r"[\\#\x01]|--|/\*|\$\w*+\$")
 
 
 def shape(query: str, *, postgres: bool = False) -> str | None:
-    """Blank the plain literals of ``query``: statements of one shape have one fingerprint, which takes ten times as long to
-    make. None where comments or escapes need the whole look."""
+    """Blank the plain literals of ``query``. Statements of one shape have one fingerprint, but that takes ten times as long.
+
+    None where comments or escapes need the full parser.
+    """
     literals = _POSTGRES_LITERALS if postgres else _LITERALS
     return None if _NOT_PLAIN.search(query) else literals.sub("\\1\\2\x01", query)
 

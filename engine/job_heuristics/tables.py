@@ -58,7 +58,7 @@ def of_rows(table: Table, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
 
 
 def gathered(inputs: Iterable[Table], rows: Mapping[str, list[tuple[Any, ...]]], *without: str) -> dict[str, Rows]:
-    """Return by table the columns of rows whose cells are in the order of its columns, of which some are left out."""
+    """Return the columns of ``rows`` by table. Cells are in the order of the table's columns, except those ``without``."""
     return {
         table.name: dict(
             zip(

@@ -162,7 +162,7 @@ def _trend(listing: pl.DataFrame) -> Trend | None:
 
 
 def _answer(tables: Mapping[str, pl.DataFrame]) -> str:
-    """Return which job can save most and by what, else which failed and why, as a sentence; empty if none."""
+    """Return as a sentence which job can save most, and how; else which job failed, and why; empty if neither is known."""
     jobs = tables["jobs"].select("job_id", "name", "state", "error")
     advice = tables["recommendations"].filter(pl.col("saving_mb_s") > 0).top_k(1, by="saving_mb_s")
     for row in advice.join(jobs, on="job_id").iter_rows(named=True):

@@ -189,7 +189,7 @@ class OverviewPane(Frame):
 
     @dataclass
     class Open(Message):
-        """A view, and perhaps a row of one of its tables, is to be shown."""
+        """Asks to show a view, and perhaps a row of one of its tables."""
 
         target: Target
 

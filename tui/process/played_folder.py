@@ -33,8 +33,11 @@ class PlayedFolder:
         self._removing = threading.RLock()
 
     def remove(self) -> None:
-        """Stop and remove the folder. Called once more meanwhile (the terminal is lost while a signal is answered), it comes
-        back when the folder is gone: whoever comes back first ends the process."""
+        """Stop the player and remove the folder.
+
+        A second call (the terminal is lost while a signal is handled) also waits until the folder is gone, since the process ends
+        when either call returns.
+        """
         if self.player is not None:
             self.player.stop()
         with self._removing:

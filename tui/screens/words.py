@@ -211,7 +211,8 @@ def labels_on(shown: Widget) -> list[str]:
 def explained(text: str, labels: Iterable[str], tables: Iterable[Table]) -> dict[str, str]:
     """Return the sentences that explain words of ``text`` and of ``labels``, by word in alphabetical order.
 
-    Sentences are from the glossary, then from the columns of ``tables``."""
+    Sentences are from the glossary, then from the columns of ``tables``.
+    """
     found = {
         term: sentence
         for term, sentence in TERMS.items()

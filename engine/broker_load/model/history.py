@@ -168,8 +168,8 @@ def failed_dirs(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
 def _in_failed_dirs(rows: pl.DataFrame, failed: pl.DataFrame, sizes: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Return ``rows`` of input table ``topology`` with the replicas in failed log directories as offline, and a hash of these.
 
-    kafka-log-dirs does not list what a failed directory holds: it is what its broker should hold, has out of sync or without a
-    leader, and has in none of its other directories.
+    kafka-log-dirs does not list the content of a failed directory. It is taken to be the replicas of its broker that are out of
+    sync or without a leader, and lie in none of the broker's other directories.
     """
     if not failed.height:
         return rows, 0

@@ -82,8 +82,10 @@ def resolve(
 
 
 def by_bytes(rows: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Return raw metrics ``rows`` with the broker of each host whose sizes are, to the byte, those that ``sizes`` (the input
-    table ``log_dir_sizes``) has of one id more than of any other."""
+    """Return raw metrics ``rows`` with the broker of each host that can be told by sizes.
+
+    It is the id in ``sizes`` (input table ``log_dir_sizes``) that shares more sizes with the host, to the byte, than any other.
+    """
     sized = rows.filter((pl.col("metric") == raw_metrics.SIZE) & pl.col("host").is_not_null() & (pl.col("value") > 0))
     given = sizes.select(
         pl.col("broker").alias("_id"), "topic", "partition", pl.col("size").cast(pl.Float64).alias("value")

@@ -222,11 +222,11 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
 
 
 def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, count: int) -> tuple[Longs, dict[str, Any]]:
-    """Match reported sizes with replicas: the strictly newest size counts, of equally new ones the first.
+    """Match reported sizes with replicas: the newest size counts, and the first of equally new ones.
 
-    Returns the pairs of broker and topic with a size, sorted, and fields of ``Round`` by round: ``disk`` is of all sizes a broker
-    reported, also of partitions that the topology does not know. ``pair`` of broker and topic of each of ``rows``: index of the
-    broker in its round times ``width``, and topic code.
+    Returns the pairs of broker and topic with a size, sorted, and fields of ``Round`` by round. ``disk`` sums all sizes that a
+    broker reported, also those of partitions that the topology does not know. ``pair``: broker and topic of each of ``rows``, as
+    the broker's index in its round times ``width`` plus the topic's code.
     """
     matrix = np.full((count, *topology.replicas.shape), np.nan)
     time, partition, value = (rows[name].to_numpy() for name in ("time_ms", "partition", "value"))

@@ -177,7 +177,8 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
     def topic_counts(self) -> tuple[Longs, Longs, Ints]:
         """Topic index, broker index and number of replicas, each [N], for the N pairs of topic and broker with replicas.
 
-        Partitions without a leader are left out."""
+        Partitions without a leader are left out.
+        """
         rows, columns = np.nonzero(self.whole & (self.leader >= 0)[:, None])
         pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
         names, counts = np.unique(pair, return_counts=True)

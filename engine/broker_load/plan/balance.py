@@ -33,10 +33,10 @@ PATIENCE = 12  # most heirs that cannot be relieved while all losses are mended 
 
 
 def survive(search: Search, racks: bool, reachable: Flags, careful: bool = False, together: bool = False) -> None:
-    """Mend every single broker loss of the events ``reachable`` [E], then every rack loss if ``racks``.
+    """Mend every single broker loss among the events ``reachable`` [E], then every rack loss if ``racks``.
 
-    At the expense of no goal where that is possible; else, unless ``careful``, of no hard goal. ``together``: relieve heirs of
-    all losses to the end, also where some stay.
+    No goal gets worse where that is possible; else soft goals may, unless ``careful``. ``together``: relieve the heirs of all
+    losses to the end, even if some losses remain.
     """
     brokers = np.arange(len(reachable)) < len(search.problem.alive)
     search.looked_at = 0
@@ -94,7 +94,7 @@ class Balance:
         self.unit = self.weight.copy()
 
     def run(self, part: float = 1.0) -> None:
-        """Mend what can be mended, and go back to the best placement on the way; spend ``part`` of the time."""
+        """Mend what can be mended, then return to the best placement found on the way; spend ``part`` of the time."""
         search, since = self.search, 0
         most = int(min(MOST_BALANCED, EACH * len(search.state.lists) ** 2) * part)
         search.looked_at = 0
@@ -156,7 +156,8 @@ class Balance:
     def _offers(self, place: int, broker: int) -> Iterator[tuple[Reordered | Candidates, list[int], str]]:
         """Yield candidates that may help ``broker`` with the goal or loss in row ``place``, the cheapest kind first.
 
-        With them come the places where their parts end, and the reason for the change."""
+        With them come the places where their parts end, and the reason for the change.
+        """
         search, brokers = self.search, len(self.search.problem.alive)
         band = place - len(self.wanted)
         if band < 0:

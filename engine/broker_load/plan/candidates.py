@@ -176,7 +176,7 @@ def _heaviest(state: State, broker: int, column: int, sign: int) -> tuple[Longs,
 
 
 def promising(state: State, made: Candidates, place: int) -> Candidates:
-    """Return the candidates that mend band ``place`` most per MB, of many; all of a few, or where machines are shared."""
+    """Return the candidates that mend band ``place`` most per MB; all if they are few or if brokers share machines."""
     if len(made) <= CLOSE or state.problem.machine is not None:
         return made
     column = limits.COLUMN[place]

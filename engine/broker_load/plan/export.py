@@ -63,7 +63,7 @@ def printed(result: Result, parameters: BrokerLoadParameters) -> str | None:
 
 
 def commands(throttle_mbs: float, folder: str, beside: bool = False) -> list[str]:
-    """Return the commands that carry the files in ``folder`` out, one after the other; ``beside`` a reassignment in progress."""
+    """Return the commands that apply the files in ``folder``, in order; ``beside``: while another reassignment is in progress."""
     more = " --additional" if beside else ""
     tool = "kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file"
     to, back, leaders = (quote(f"{folder}/{name}.json") for name in ANSWERS)

@@ -29,7 +29,7 @@ HOST_CAPACITY, HOST_USAGE = np.array([2, 3, 4]), np.array([8, 9, 10])
 
 
 class Limits(msgspec.Struct, frozen=True, eq=False):
-    """``low``, ``high`` [13, B] of each band (infinite where there is none), ``scale`` [13] mean load; of hosts [13, B]."""
+    """The bands of the goals: ``low`` and ``high`` [13, B], infinite without a limit; ``scale``: mean load [13] or [13, B]."""
 
     low: Floats
     high: Floats
@@ -95,7 +95,7 @@ def _usage_band(problem: Problem, resource: str, average: float) -> tuple[float,
 
 
 def topic_limits(problem: Problem, counts: Floats) -> tuple[Floats, Floats]:
-    """Return the fewest and most replicas [T] of each topic on a broker, of ``counts`` [T, B]."""
+    """Return the fewest and most replicas [T] of each topic that a broker should hold; ``counts`` [T, B]: what they hold now."""
     average = counts.sum(axis=1) / max(int(problem.alive.sum()), 1)
     margin = (problem.parameters.topic_replica_count_balance_threshold - 1) * MARGIN
     up, down = np.ceil(average), np.floor(average)

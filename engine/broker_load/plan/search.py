@@ -202,7 +202,7 @@ class Search:
                 stuck.add((topic, broker))
 
     def by_broker(self, goal: int) -> Floats:
-        """Return how far each broker is outside a goal: [1, B], of topics [T, B]."""
+        """Return how far each broker is outside a goal: [1, B], or [T, B] for the goal on topics."""
         state = self.state
         if goal != TOPIC:
             return state.excess()[goal == PLACE]

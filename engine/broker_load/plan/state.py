@@ -133,9 +133,9 @@ class State:
                 self.gained[:, event, heir] += carried
 
     def _heir(self, row: int, left: list[tuple[int, int]]) -> int:
-        """Return who leads one partition next of the brokers ``left``, with what their replicas are; -1 without one.
+        """Return which of the brokers ``left`` (each with the code of its replica) leads one partition next; -1 if none can.
 
-        As ``heirs``, of one partition.
+        Does the same as ``heirs``, for one partition.
         """
         lost = not any(code & IN_SYNC for _, code in left) and self.problem.cluster.topology.elr_known[row]
         living = [(broker, code) for broker, code in left if code & LIVING]

@@ -147,9 +147,9 @@ class Relief:
         return Reordered(made.row, lists, codes, leader, candidates.sizes(self.search.problem, whole), whole)
 
     def judged(self, made: Candidates, weight: float, loss: Floats) -> tuple[Longs, Reordered, Floats]:
-        """Return which candidates may lower the sum, where they lead, and by how much each lowers it, as if it stood alone.
+        """Return which candidates may lower the sum, where they lead, and by how much each would lower it alone.
 
-        ``weight``: that of how far survivors are over their thresholds; ``loss`` [M]: what is lost beside.
+        ``weight``: of the load by which survivors exceed their thresholds; ``loss`` [M]: what a candidate makes worse elsewhere.
         """
         state, count, both, parts = self.search.state, len(made), made, 1
         if made.back is not None and made.others is not None:  # of swaps, what comes back follows
@@ -177,8 +177,11 @@ class Relief:
         return np.concatenate([gone, self._steps(offer.row, offer.leader, heirs, 1, made)]).sum(axis=0)
 
     def _steps(self, rows: Ints, leader: Ints, heirs: Ints, sign: int, made: Candidates | None) -> Floats:
-        """Return the change [2, M] of how far ``heirs`` [M, 2] are over their thresholds if what ``leader`` leaves in partitions
-        ``rows`` goes to them (or no more, ``sign`` -1) with the loads ``made`` moved, of which there may be fewer."""
+        """Return the change [2, M] of the load by which ``heirs`` [M, 2] exceed their thresholds.
+
+        With ``sign`` 1 they take over what ``leader`` leaves in partitions ``rows``, with -1 they no longer do. The loads of
+        ``made`` are moved as well; it may have fewer rows.
+        """
         state, problem, to = self.search.state, self.search.problem, heirs.T
         event = np.stack([leader, len(problem.alive) + problem.racks[leader]])
         load = state.sums[CARRIED][:, to]

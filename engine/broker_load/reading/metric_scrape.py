@@ -204,8 +204,8 @@ _PLACE = ("host", "cluster", "id_of", "topic", "number")  # columns that identif
 def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Keep one series where several measure the same; ``place`` numbers what is measured.
 
-    A rate is preferred to a counter; of series that differ in other labels, like copies by two servers, the one with most
-    samples.
+    A rate is preferred to a counter. If series differ only in other labels, like copies by two servers, the one with most samples
+    is kept.
     """
     if not mapped.select(_PLACE).is_duplicated().any():
         return mapped.with_row_index("place")

@@ -159,7 +159,7 @@ def tell(losses: Losses | None, builder: ResultBuilder, on_top: bool) -> None:
 
 
 def _headline(losses: Losses, lost: list[Row], stops: list[Row], on_top: bool) -> Headline:
-    """Return the verdict on all losses, of which some are ``lost`` and others stop producers (``stops``)."""
+    """Return the verdict on all losses; ``lost``: those not survived, ``stops``: those that stop producers."""
     worst, label = losses.rows[0], "one more failure" if on_top else "single failure"
     of = [f"{len(rows)} of {plural(len(losses.of(kind)), kind)}" for kind in ("broker", "rack", "host")
           if (rows := [row for row in lost if row["failure"].startswith(kind + " ")])]  # fmt: skip

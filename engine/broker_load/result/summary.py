@@ -154,8 +154,10 @@ def failed_directories(directories: pl.DataFrame) -> list[Finding]:
 
 
 def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
-    """Return what to know first, as a sentence: the worst of ``findings`` if it is critical, else what keeps loads unknown, else
-    which broker of rows of ``BROKERS`` uses most of its CPU; empty if none of it is known."""
+    """Return the most useful sentence: the first of ``findings`` that is critical or says why loads are unknown.
+
+    Without one it names the broker (of rows of ``BROKERS``) that uses most of its CPU; empty if that is unknown.
+    """
     first = next((one for one in findings if one.level == "critical" or one.subject.endswith("unknown")), None)
     if first is not None:
         return f"{first.subject}: {first.text}"

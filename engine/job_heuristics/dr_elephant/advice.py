@@ -183,7 +183,8 @@ def frame_of(advised: Iterable[tuple[str, float, Sequence[Advice]]]) -> pl.DataF
 def savings(advised: pl.DataFrame) -> dict[str, float]:
     """Return by job the total saving (MB s) of its recommendations, RECOMMENDATIONS rows in ``advised``.
 
-    Each saves its share of what the previous ones leave, as memory and time multiply. Jobs without advice are absent."""
+    Each saves its share of what the previous ones leave, as memory and time multiply. Jobs without advice are absent.
+    """
     used: dict[str, float] = {}
     left: dict[str, float] = {}
     for app_id, saving, percent in advised.select("job_id", "saving_mb_s", "saving_percent").iter_rows():

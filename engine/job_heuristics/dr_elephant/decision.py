@@ -195,7 +195,8 @@ def change(now: float, then: float) -> tuple[float | None, str]:
 class VerdictDetail(msgspec.Struct, frozen=True):
     """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
 
-    ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
+    ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers.
+    """
 
     heuristic: str
     severity: str

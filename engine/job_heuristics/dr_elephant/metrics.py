@@ -47,7 +47,8 @@ def memory(containers: Sequence[Array], seconds: Sequence[Array], peaks: Sequenc
     """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side. Beyond 64 bit they wrap
     around, as Dr. Elephant's do.
 
-    All by side: ``containers`` and ``peaks`` in MB, ``seconds`` over all tasks."""
+    All by side: ``containers`` and ``peaks`` in MB, ``seconds`` over all tasks.
+    """
     used = wasted = np.zeros(len(seconds[0]), dtype=np.int64)
     for container, spent, peak in zip(containers, seconds, peaks, strict=True):
         used = used + container * spent

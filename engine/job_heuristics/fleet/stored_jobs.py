@@ -284,9 +284,9 @@ def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
 
 
 def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all frames in the order of ``rollup.worst_first``, of several with one job the last.
+    """Return the rows of all frames in the order of ``rollup.worst_first``. If several have one job, its last row counts.
 
-    One column after the other, so that memory never holds two whole lists; ``frames`` is empty afterwards.
+    Works column by column, so that memory never holds two whole lists; ``frames`` is empty afterwards.
     """
     columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
     frames.clear()

@@ -65,7 +65,7 @@ FINDINGS = Table(
 
 
 def findings_frame(findings: Iterable[Finding]) -> pl.DataFrame:
-    """Return FINDINGS rows. What tells jobs of one name apart is their id, which is a column, whatever batch they are in."""
+    """Return FINDINGS rows. Subjects lose the id that tells jobs of one name apart, since the id is a column."""
     jobs = ((one.row[1][0] if one.row else None, one) for one in findings)
     return of_rows(FINDINGS, ((job, one.level, one.subject.removesuffix(f" ({job})"), one.text) for job, one in jobs))
 

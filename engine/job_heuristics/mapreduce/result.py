@@ -52,7 +52,8 @@ class InTask(msgspec.Struct, frozen=True):
     """One side's tasks by twelfths of their time: mean physical MB and mean CPU per wall time (0-1), of ``seen`` attempts.
 
     ``growing``: tasks whose memory rises to the end; ``stalled``: tasks that used less than 10% CPU for a third of their time.
-    ``words``: the same as a sentence."""
+    ``words``: the same as a sentence.
+    """
 
     side: str
     seen: int
@@ -114,8 +115,8 @@ class Bins(msgspec.Struct, frozen=True):
 
 
 class SideDetail(msgspec.Struct, frozen=True, eq=False):
-    """Distribution of one side: histograms of its tasks' times (ms) and bytes, their 5, 50, 95 and 100 % points, both
-    splits of each, inequality of bytes, causes of long tasks, and the series inside the tasks."""
+    """Distribution of one side: histograms of its tasks' times (ms) and bytes, their percentiles 5, 50, 95 and 100, both splits
+    of each, inequality of bytes, causes of long tasks, and the series inside the tasks."""
 
     name: str
     tasks: int

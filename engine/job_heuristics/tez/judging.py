@@ -74,10 +74,10 @@ def fetch_error(app: App) -> str:
 
 
 def unit_of(app: App, error: str, *, own: bool) -> Unit:
-    """Return what is judged of an application; ``error``: why Dr. Elephant does not read it.
+    """Return the DAG of an application that is judged; ``error``: why Dr. Elephant does not read it.
 
-    It is the DAG that succeeded with most tasks on Dr. Elephant's sides, of equals the newest; without any, and where Dr.
-    Elephant fails, the newest with tasks.
+    It is the DAG that succeeded with most tasks on Dr. Elephant's sides, the newest among equals. If there is none, or if Dr.
+    Elephant fails, it is the newest DAG with tasks.
     """
     sizes = dict(app.tasks.filter(pl.col("side").is_in(_COUNTED)).group_by("dag").len().iter_rows())
     dag = max(heuristic_dags(app), key=lambda dag: sizes.get(dag.number, 0), default=None)
@@ -98,7 +98,8 @@ def unit_of(app: App, error: str, *, own: bool) -> Unit:
 def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Judged:
     """Return the result frames of ``apps`` under ``rules``.
 
-    ``own``: use official counters, true container sizes and tasks of every processor, which Dr. Elephant does not."""
+    ``own``: use official counters, true container sizes and tasks of every processor, which Dr. Elephant does not.
+    """
     listed = list(apps.values())
     errors = [fetch_error(app) for app in listed]
     units = [unit_of(app, error, own=own) for app, error in zip(listed, errors, strict=True)]
@@ -138,7 +139,7 @@ def _failures(app: App) -> list[Finding]:
 
 
 def errors_of(app: App, dag: Dag) -> list[Told]:
-    """Return the errors of a DAG's attempts that failed, of the vertices that did, and its own diagnostics."""
+    """Return the errors of a DAG: of failed attempts, of failed vertices, and its own diagnostics."""
     failed = (pl.col("dag") == dag.number) & (pl.col("status") == "FAILED")
     attempts = app.attempts.filter(failed).sort("end_ms", nulls_last=True, maintain_order=True)
     names = dict(app.vertices.filter(pl.col("dag") == dag.number).select("vertex", "name").iter_rows())

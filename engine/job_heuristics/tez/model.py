@@ -91,7 +91,7 @@ class App(msgspec.Struct, frozen=True, eq=False):
         return "Hive-Tez" if engine is not None and "\n" not in engine and "\r" not in engine else "Unknown"
 
     def span(self) -> tuple[int | None, int | None]:
-        """Return start and finish: of YARN, else of the DAGs; None for the end of one that runs."""
+        """Return start and finish as YARN tells them, else those of the DAGs; the finish is None while it runs."""
         starts, ends = (
             [dag.facts[key] for dag in self.dags if dag.facts[key] is not None] for key in ("start_ms", "end_ms")
         )
@@ -258,7 +258,8 @@ def _sided(vertices: pl.DataFrame, dags: Iterable[Dag]) -> pl.DataFrame:
 def _tasks(tasks: pl.DataFrame, attempts: pl.DataFrame, sided: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks with their sides and the times of the attempt that counts.
 
-    If a task succeeded, that is the attempt it names; else the first attempt that ended."""
+    If a task succeeded, that is the attempt it names; else the first attempt that ended.
+    """
     of_task = ("dag", "vertex", "task")
     first = (
         attempts.filter((pl.col("status") != "SUCCEEDED") & pl.col("end_ms").is_not_null())

@@ -44,7 +44,8 @@ TezRules = Rules[TezHeuristic]
 def memory_mb(conf: Mapping[str, str], side: str) -> tuple[int, str]:
     """Return the size of containers (MB) that the memory heuristic of a side takes from the configuration, 0 without one.
 
-    The second value is the text that it fails to read, or empty."""
+    The second value is the text that it fails to read, or empty.
+    """
     for key in (TASK_KEY, HIVE_KEY, OWN_KEYS[side]):
         value = conf.get(key)
         if value:

@@ -27,7 +27,7 @@ assert HEAD >= MARK
 
 
 class CompressedTwins:
-    """Files by folder and bare name: those of one group may be copies of each other."""
+    """Groups files by folder and bare name: files of one group may be copies of each other."""
 
     def __init__(self, settings: LiveSettings, open_file: Open) -> None:
         self.settings = settings
@@ -117,7 +117,8 @@ class _Seen(msgspec.Struct, frozen=True):
 
     ``stat``: size, mtime and ctime; ``at``: monotonic time (s); ``final``: nothing will follow; ``quiet``: it has settled;
     ``same``: it is as at the last look; ``same_head``: it begins with the same bytes; ``verify``: which of the bytes that were
-    read must be proven unchanged."""
+    read must be proven unchanged.
+    """
 
     stat: tuple[int, int, int]
     at: float

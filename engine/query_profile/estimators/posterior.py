@@ -62,7 +62,8 @@ class Start(msgspec.Struct, frozen=True):
 class _Target:
     """The log density of v = log costs (P, C), the last row the background, for hyperparameters per chain.
 
-    A column is a chain: what holds for a chain is multiplied along rows, which lie in one piece."""
+    A column is a chain: what holds for a chain is multiplied along rows, which lie in one piece.
+    """
 
     def __init__(self, a: np.ndarray, t: np.ndarray) -> None:
         self.gram, self.right, self.square = a.T @ a, (a.T @ t)[:, None], float(t @ t)

@@ -402,7 +402,7 @@ Errors = tuple[np.ndarray, np.ndarray]
 
 
 def _errors(fits: Fits, parameters: QueryProfileParameters) -> Errors:
-    """Return the errors of one window's CPU by class, from the intervals of ``fits`` of that window alone."""
+    """Return the errors of one window's CPU by class, from only those intervals of ``fits`` that lie in the window."""
     unknown = np.full(len(fits.work.classes), np.nan)
     if parameters.method != "default" or parameters.draws == 0 or not fits.used.any():
         return unknown, unknown

@@ -50,7 +50,7 @@ class Rows:
     def attempt(
         self, line: int | None, kind: str = "bad-number", words: str = "{}; the row is left out"
     ) -> Iterator[None]:
-        """Turn an error within into a problem of ``line``, of ``kind`` and in ``words`` if it is not ``Bad``."""
+        """Turn an error inside the block into a problem of ``line``; errors other than ``Bad`` get ``kind`` and ``words``."""
         try:
             yield
         except Bad as error:
@@ -380,8 +380,8 @@ class Statements(Rows):
     ) -> None:
         """Add a statement that ended at ``end_ms`` (None: unknown) of ``owner``: user and database. It stands for ``rate``.
 
-        A statement that ``holds`` others, as a CALL does, ended behind those of its ``session`` that ran inside it: they count
-        as nested. They are ``marked`` by the log, or its moments tell, which are exact to ``grain_ms`` (infinite: not at all).
+        A statement that ``holds`` others, as a CALL does, ended after those of its ``session`` that ran inside it; they count as
+        nested. The log has ``marked`` them, or their times tell, which are exact to ``grain_ms`` (infinite: they do not tell).
         """
         folded = self._folded(text)
         stretch: tuple[int | None, int | None] = (None, None)

@@ -206,7 +206,7 @@ class Sysstat(HostKind):
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
-        """Add the samples of one host; ``date`` of samples that have only a time."""
+        """Add the samples of one host; ``date``: the day, for samples that have only a time."""
         moments: list[tuple[int, str, float | None, dict[str, float]]] = []
         day = 0
         before: int | None = None

@@ -115,7 +115,7 @@ def findings_of(
 
 
 def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:
-    """Return ``findings`` and, where they are only the first of ``count``, one that stands for the rest."""
+    """Add one finding for the rest if ``findings`` are only the first of ``count``."""
     rest = count - MAX_NAMED
     return [*findings, Finding(findings[0].level, subject, f"{rest} more {what}", rest=rest)] if rest > 0 else findings
 

@@ -275,7 +275,7 @@ Convert = Callable[[Node], Any]
 
 def _of_systems(parts: Sequence[_Part], systems: set[str], found: Found) -> list[tuple[Any, ...]]:
     """Read the rows of table ``settings`` from all configurations of a file, whose keys name ``systems``; what is wrong goes to
-    ``found``. Configurations that name no system are of the only one that there is."""
+    ``found``. If there is only one system, configurations that name none belong to it."""
     by_system: dict[str, list[_Part]] = {}
     for part in parts:
         own = part.system or min((_ONLY[key] for key in _ONLY.keys() & children(part.node).keys()), default="")

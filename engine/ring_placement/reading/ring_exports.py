@@ -188,7 +188,8 @@ class _Cells:
     """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by single
     blanks; markup inside cells is dropped, and a ``<`` that no ``>`` closes before the next one begins no tag.
 
-    The parser of the standard library is not used: up to Python 3.13 it takes quadratic time on unclosed tags."""
+    The parser of the standard library is not used: up to Python 3.13 it takes quadratic time on unclosed tags.
+    """
 
     def __init__(self, page: str) -> None:
         self.headers: list[str] = []

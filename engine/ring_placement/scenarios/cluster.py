@@ -155,7 +155,8 @@ def read_cluster(
 def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.DataFrame:
     """Return the rows of the one file with the latest ``created_at`` (ties: latest modified, then label) up to ``at_ms``.
 
-    A file that lists nothing has one row without names: it replaces older files by nothing."""
+    A file that lists nothing has one row without names: it replaces older files by nothing.
+    """
     if not frame.height:
         return frame
     files = frame.group_by("file", maintain_order=True).agg(pl.col("created_at").max())
@@ -260,7 +261,7 @@ def fresh(rings: list[Listed], beat: int) -> list[Listed]:
 
 
 def first_kind(rings: list[Listed]) -> list[Listed]:
-    """Keep rings of the first kind of ``_KINDS`` that there is."""
+    """Keep rings of one kind: the first of ``_KINDS`` that any ring has."""
     first = min(_KINDS.index(row["strategy"]) for row in rings)
     return [row for row in rings if row["strategy"] == _KINDS[first]]
 

@@ -96,7 +96,8 @@ def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
     """Return the settings of a ring of ``system`` ("" if unknown) and of kind ``strategy``.
 
     Each comes from the newest configuration that has it. If there are configurations of several systems and the ring does not
-    tell which is its own, none is used."""
+    tell which is its own, none is used.
+    """
     component = "segment-writer" if strategy == "segment-writer" else ""
     rows = with_file_times(inputs.table("settings"), inputs)
     rows = rows.filter(pl.col("component") == component)

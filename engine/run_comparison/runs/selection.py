@@ -35,7 +35,8 @@ OWN_TIMES = "the times of their runs"  # what says which side is the newer one, 
 class Sides(msgspec.Struct, frozen=True, eq=False):
     """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand.
 
-    ``guess``: what alone says which side is the newer one, where neither arguments nor names do; else empty."""
+    ``guess``: what alone says which side is the newer one, where neither arguments nor names do; else empty.
+    """
 
     left: tuple[Run, ...]
     right: tuple[Run, ...]
@@ -54,7 +55,8 @@ def choose_sides(
 ) -> Sides:
     """Return the runs of both sides. ``argument_of``: which of two paths of the command line each run lies below, 0 or 1.
 
-    Raises NoInput if a side stays empty, naming the jobs there are."""
+    Raises NoInput if a side stays empty, naming the jobs there are.
+    """
     rule = parse_run_rule(parameters.select)
     strict = parameters.mode == "upstream"
     left, right, note, guess = parameters.left, parameters.right, "", ""

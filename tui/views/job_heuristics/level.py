@@ -60,7 +60,7 @@ class OpenJob(Level):
         return [drawing.job_line(row, str(row.get("state") or ""), glyphs), [(words, "dim")]]
 
     def words(self, row: Row, shown: Any) -> str:
-        """Return size and times of the job, of which ``row`` is the row of the list."""
+        """Return size and times of the job in ``row`` of the list."""
         raise NotImplementedError
 
     def absent(self, coming: bool, meanwhile: str = "reading it") -> list[Line]:

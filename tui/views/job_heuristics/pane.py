@@ -85,7 +85,7 @@ ROLLUP_CELLS: dict[str, Any] = {
 
 
 class Root(Level):
-    """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs. ``grouping``: of the roll-up."""
+    """All jobs: the list with a summary beside it, the roll-up by ``grouping``, and recommendations."""
 
     NAME = "fleet"
     SCOPED_CSS = False
@@ -100,7 +100,7 @@ class Root(Level):
         self._made: dict[str, tuple[Result, str, Any]] = {}
 
     def sections(self) -> tuple[Section, ...]:
-        """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
+        """Return the sections: the list of jobs with the best advice, the roll-up, all recommendations."""
         jobs = TableOf(
             table="jobs", id="jobs", rows=lambda result: (result.detail.listing, result.detail.listing_spec),
             cells=JOB_CELLS, open=self._open_row,

@@ -223,7 +223,7 @@ class ViewPane(Tab):
             self.screen.maximized = target
 
     def key_words(self) -> Mapping[str, Action]:
-        """Return actions, by id, of which the key bar says something else here than elsewhere."""
+        """Return actions by id that the key bar words differently here than elsewhere."""
         return {}
 
     # -- actions ------------------------------------------------------------------------------------------------------

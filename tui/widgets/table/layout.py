@@ -65,7 +65,7 @@ PANEL, WIDEST_PANEL, BEFORE_PANEL = 36, 60, 80
 
 
 def beside(columns: Sequence[Column], width: int, needs: Mapping[str, int]) -> tuple[int, int]:
-    """Share ``width`` cells between a table and a panel beside it, so that no column goes as the width grows.
+    """Share ``width`` cells between a table and a panel beside it, so that no column disappears as the width grows.
 
     Return the cells of the panel (0: too few) and the table's ``room`` (see ``layout``; 0: as wide as it is).
     """

@@ -309,7 +309,8 @@ class Stats(msgspec.Struct, frozen=True):
     def rows(self, jobs: pl.DataFrame, at: Array) -> Iterator[dict[str, Any]]:
         """Yield for each job in ``at`` (indices into ``jobs``, JOB_MODEL rows) its numbers by name.
 
-        Numbers of a side are called ``map_*`` and ``reduce_*`` (None for a missing side)."""
+        Numbers of a side are called ``map_*`` and ``reduce_*`` (None for a missing side).
+        """
         chosen = jobs if len(at) == jobs.height else jobs[at]
         cells_by_name: dict[str, list[Any]] = {name: chosen[name].to_list() for name in _OF_JOBS}
         cells_by_name["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]

@@ -117,8 +117,10 @@ def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
 
 
 def _unusual(line: bytes, number: int, to: Collector) -> bytes:
-    """Return the event type of a line that does not begin like Hadoop's: leading blanks, another spelling. Empty if it is not
-    read: blank, of a type that is not used or, which is a problem, unknown or garbage."""
+    """Return the event type of a line that begins in another way than Hadoop's: with blanks, or spelled differently.
+
+    Empty if the line is not read: it is blank, its type is not used, or (a problem) its type is unknown or it is garbage.
+    """
     begin = _TYPE.match(line)
     key = begin.group(1) if begin is not None else b""
     if key in _BY_TYPE:

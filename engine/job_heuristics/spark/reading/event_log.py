@@ -178,7 +178,7 @@ class Archive(Document):
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield ``pieces`` joined to blocks; the last one, of what is left, may be empty."""
+    """Join ``pieces`` to blocks; the last block, with the rest, may be empty."""
     parts: list[bytes] = []
     total = 0
     for piece in pieces:

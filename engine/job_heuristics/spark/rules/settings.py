@@ -114,8 +114,10 @@ def may_be_dynamic(app: App) -> bool:
 
 
 def executors_wish(app: App, wanted: int, cores: int, had: int) -> Wish:
-    """Return the wish for ``wanted`` executors of some ``cores``, of which it ``had`` more, by the property that sets their
-    number here; none for as many or more."""
+    """Return the wish for ``wanted`` executors of ``cores`` cores, by the property that sets their number here.
+
+    Empty unless that is fewer than the application ``had``.
+    """
     if wanted >= had:
         return Wish("", "", "")
     because = f"{wanted:,} of {had:,} executors"
