@@ -12,7 +12,7 @@ import msgspec
 
 from engine.core.bounded_read import read_bounded
 
-LARGEST = 2.0**63  # numbers below it, and above its negative, are taken: what is computed holds no others
+LARGEST = 2.0**63  # values must lie between its negative and it: computed numbers hold no larger ones
 
 
 class Attachment(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from engine.core.view import Finding, Headline, Result
 
 KEPT = 200  # findings of a view that are kept, the worst ones
-PLACES = 10  # sets of watched paths of which looks are kept, those seen last
+PLACES = 10  # number of sets of watched paths whose looks are kept, the latest ones
 
 
 class State(Protocol):

@@ -100,7 +100,7 @@ class Session:
         self._visits.guard.done = self._watcher.wake
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._stats = FileStats()
-        self._counted = False  # whether the counts in _status are those of now
+        self._counted = False  # whether the counts in _status are up to date
         self._cost_s = 0.0
         self.admit(views)
         self._newcomers = []

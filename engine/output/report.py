@@ -88,7 +88,7 @@ def _tables(view: View, result: Result, only: str | None) -> list[str]:
     return [table.name for table in view.tables if table.name in result.names]
 
 
-MOST_JOBS = 100_000  # jobs of which a report holds every table
+MOST_JOBS = 100_000  # most jobs for which a report holds every table
 
 
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:

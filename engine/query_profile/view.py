@@ -138,7 +138,7 @@ class _Computation(msgspec.Struct):
         """Choose workload and window, fit, predict, and build the result."""
         whole, notes = self.sources.choose(self.parameters.source)
         whole = named(whole, names_of(self.inputs, whole.kind))
-        # drop problems of sources that are not shown; those of tables have a path of their own
+        # drop problems of sources that are not shown; problems of tables have paths of their own
         others = {other.label for other in self.sources.workloads if other is not whole}
         self.problems += [p for p in self.sources.problems if p.path not in others]
         window = self._window(whole, self.parameters.window)

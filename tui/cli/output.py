@@ -57,7 +57,7 @@ def write_file(path: str, text: str | bytes) -> None:
             with open(path, "wb") as device:  # noqa: PTH123
                 device.write(data)
             return
-        # As any other new file: what it is renamed over may be read by the collector's own user.
+        # With the usual permissions of a new file: the collector's user must be able to read it.
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

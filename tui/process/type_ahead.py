@@ -20,7 +20,7 @@ log = logging.getLogger("loadlens.keys")
 
 LIMIT = 10_000  # most keys that may wait; the rest are dropped, since nobody typed them
 ROUNDS = 6  # how often the focus may move on before the next key: opening a box takes two or three rounds
-PATIENCE_S = 2.0  # seconds that a widget may take for what it has to do before the next key is passed on all the same
+PATIENCE_S = 2.0  # seconds that a widget may take to finish before the next key is passed on anyway
 
 
 class TypeAhead:

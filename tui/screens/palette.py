@@ -196,7 +196,7 @@ class PaletteScreen(Box[None]):
     def _narrow(self, typed: str) -> None:
         """Show what matches, best first, then rows."""
         self._matching = self._best(typed) + self._rows(typed)
-        if not self._matching:  # of words that nothing has all of, what has some
+        if not self._matching:  # nothing has all the words: show what has some of them
             self._matching = list({id(found): found for word in typed.split() for found in self._best(word)}.values())
         lines: list[Line] = [
             [(fit(one.mark, 10), "key"), (fit(one.title, 26) + " ", "title"), (one.help, "dim")]

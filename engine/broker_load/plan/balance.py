@@ -25,7 +25,7 @@ many for each pair of partitions: where there are few, everything is soon tried.
 ATTEMPT = 4_000  # pairs that take as long as one attempt, or as the start of one evaluation
 ROUNDS = 12  # most times in a row that weights are raised and nothing better is found
 TRIES = 6  # candidates of one evaluation that are tried for each that may be taken
-RAISED = (3.0, 1.5)  # how much more what is missed weighs if nothing has changed, and if something has
+RAISED = (3.0, 1.5)  # factors of the weights of missed goals: if nothing has changed, and if something has
 SOFT = 0.1
 """What a goal missed by a mean load weighs while only losses are mended, beside a broker's capacity over a threshold."""
 RETRIES = 3  # how often losses that could not be mended are tried again, after others were
@@ -138,7 +138,7 @@ class Balance:
                     fresh = changed = True
                 else:
                     stuck.add((place, broker))
-            elif fresh and self.mended.any():  # what has changed may help where nothing did
+            elif fresh and self.mended.any():  # changes made meanwhile may help where nothing did before
                 stuck, fresh = set(), False
             else:
                 break

@@ -70,7 +70,7 @@ def limits(problem: Problem, sums: Floats, slack: float = 0.0, rescued: bool = F
     mean = np.maximum(sums[LEADER_IN], 0.0)[alive | rescued].sum() / count
     least = parameters.low_utilization_threshold * np.where(np.isinf(room[NW_IN]), 0.0, room[NW_IN])
     high[12] = np.maximum(mean * parameters.balance_threshold("NW_IN"), least)
-    # Counts are exact, loads are drawn in. A dead broker has no limits: what is on it must move in any case.
+    # Limits of loads are narrowed by a margin, those of counts are exact. A dead broker has none: its replicas must move.
     exact = np.isin(COLUMN, (REPLICAS, LEADERS))[:, None]
     for lower_, upper_ in ((low, high), (host_low, host_high)):
         lower_[:] = np.where(np.isnan(lower_) | ~alive, -np.inf, np.where(exact, lower_, lower_ * (1 + slack)))

@@ -426,7 +426,7 @@ def free_steps(model: Model, cluster: Cluster, parameters: BrokerLoadParameters,
     words = settled(made, made.today, after)
     firm = (made.today.violated & ~after.violated)[HARD].any() or (after.survived & ~made.today.survived).any()
     text = f"{plural(len(steps), 'free step')} (0 MB) would {words}: see -o plan=survive"
-    # As severe as what it mends, so that whoever is told of the one is told of the other.
+    # As severe as the problem that it mends, so that both reach the same people.
     return Finding("severe" if firm else "moderate", "plan", text) if words else None
 
 

@@ -28,7 +28,7 @@ from engine.broker_load.plan.sequence import Batch, Standing, Step
 from engine.broker_load.plan.state import State
 from engine.core.parameters import no_what_if
 
-SMALL = 3_000  # most partitions of a cluster for which plans are sought in several ways, of which the best one counts
+SMALL = 3_000  # most partitions of a cluster that is planned in several ways; the best plan counts
 Report = Callable[[float, str], None]
 Context = tuple[Callable[[], None], Report]
 """A function that raises if the plan is no longer wanted, and one that is called with the progress."""
@@ -218,7 +218,7 @@ def make(
         found = way.search(problem, check, lambda share, text: report((number + share) / len(ways), text), shared)
         steps, left_out = sequence.in_order(problem, found, names, undecided, check)
         if left_out and worth(steps)[:4] > worth([])[:4]:
-            # What is left is worse than today: a part of it may be better.
+            # The steps that are left are worse than today: the first ones alone may be better.
             steps = steps[: min(range(len(steps) + 1), key=lambda end: worth(steps[:end]))]
         return steps, left_out
 

@@ -19,7 +19,7 @@ CARRIED = np.array([CPU, NW_OUT])  # rows of the load that goes to an heir, besi
 IN_SYNC, ELIGIBLE, LIVING = 1, 2, 4
 """What a replica is: in sync, in the ELR, on a living broker and directory; any sum of them."""
 SLACK = 1e-4  # how far inside the limits plans stay, so that the rounding of sums does not decide
-MOST_RACKS = 64  # most racks of which the loss is computed, as in table ``failures``
+MOST_RACKS = 64  # most racks whose loss is computed, as in table ``failures``
 
 
 class Problem(msgspec.Struct, frozen=True, eq=False, dict=True):

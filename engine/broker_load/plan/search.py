@@ -22,7 +22,7 @@ AT_ONCE, PER = 48, 2_000
 """Most changes taken of one evaluation, each checked again before it is kept, and the replicas per each such change: one
 at a time is best, and slow in a large cluster."""
 PASSES = 3
-TRIES = 8  # changes that are tried more of one evaluation where some of them may lose what is survived
+TRIES = 8  # further changes tried per evaluation if some of them may make a loss not survivable
 EPSILON = 1e-9
 LED = (CPU, NW_OUT, LEADERS, LEADER_IN)  # sums that a change of leadership alone moves
 

@@ -17,7 +17,7 @@ from engine.broker_load.plan.search import EPSILON, Search
 from engine.broker_load.plan.state import Placed, State, strain
 
 MUST = ("offline", "drain")  # reasons of replicas that have to move, whatever that does to the goals
-AT_ONCE = 256  # most standings that are judged at once
+AT_ONCE = 256  # most states of the cluster that are judged together
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from engine.broker_load.plan.problem import CARRIED, DISK, IN_SYNC, LIVING
 from engine.broker_load.plan.search import EPSILON, Change, Search
 from engine.broker_load.plan.state import State
 
-MOST_CELLS = 4_000_000  # most pairs of a candidate and an event that are looked at at once
+MOST_CELLS = 4_000_000  # most pairs of a candidate and an event that are computed together
 
 
 class Reordered(msgspec.Struct, frozen=True, eq=False):

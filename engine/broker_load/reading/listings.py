@@ -38,7 +38,7 @@ _NOT_DONE = re.compile(
 )  # fmt: skip
 """What ``kafka-reassign-partitions --verify`` says of a move that is neither done nor running."""
 _MOST_TOLD = 20
-_JSON = (b'"originating_broker"', b'"isrs"', b'"high_watermark"')  # keys of which one is in the JSON of kcat or rpk
+_JSON = (b'"originating_broker"', b'"isrs"', b'"high_watermark"')  # one of these keys is in the JSON of kcat or rpk
 
 
 class ClusterListing(Document):

@@ -129,7 +129,7 @@ _GOALS = {
 """What each goal is about, and what to do where it is violated."""
 
 
-DEAD = "dead brokers"  # cause of what is found because brokers are dead
+DEAD = "dead brokers"  # cause of findings that follow from dead brokers
 
 
 def dead_brokers(brokers: pl.DataFrame, listed: bool) -> list[Finding]:

@@ -268,8 +268,8 @@ class CacheSession:
         kind = next((kind for kind in self._views[view].kinds if kind.id == entry.kind), None)
         if kind is None or entry.stat[:2] != stat[:2]:
             return False
-        # A log may have grown: its reading goes on where it stopped, if the fingerprints agree. What is packed is not
-        # compared by size: its prefix is unpacked and compared anyway.
+        # A log may have grown: reading continues where it stopped if the fingerprints agree. A packed log is not compared by
+        # size: its prefix is unpacked and compared anyway.
         return entry.stat == stat or (kind.append and (bool(entry.packing) or stat[2] >= entry.consumed))
 
     def _restore_segment(self, place: Place, segment: str, pairs: list[tuple[TrackedFile, Entry]]) -> bool:
@@ -380,7 +380,7 @@ class CacheSession:
         for file, reader in pairs:
             stat, before = _stat_of(file), good.get(reader)
             if before is not None and before.segment in reused:
-                # A log that has grown keeps its saved prefix as it was; else only what is around the rows may differ.
+                # A log that has grown keeps its saved prefix as it was; otherwise only what is beside the rows may differ.
                 again = before
                 if reader.consumed == before.consumed:
                     again = entry_of(file, reader, stat, before.segment, before.number) or before

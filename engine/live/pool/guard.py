@@ -128,7 +128,7 @@ class Guard:
                 self._ask(file, self._final, again=True)
                 return None
             problem = self._why(status) if self.usable else None
-        except Exception as error:  # what it was asked or what it answers cannot be sent
+        except Exception as error:  # the request or the answer cannot be sent between processes
             log.error("%s: reading in another process failed", file.shown, exc_info=error)
             problem = self._problem("internal-error", f"reading it failed ({type(error).__name__}: {error})")
         answer = Answer(file, self._asked.path, self._asked.stat[2:], time.monotonic() - self._began, read, problem)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from engine.live.options import LiveSettings
 
 WORTH = 24 << 20  # bytes of job histories from which the process pays: fewer are read before it could hand them over
-SHARE = 0.52  # of the bytes is what it reads: this process has other things to do as well
+SHARE = 0.52  # share of the bytes that it reads: more than half, since this process has other things to do as well
 FRONT = 1 << 20  # bytes of a log from which its reader foresees a later state; most bytes of a line where it is cut
 PATIENCE_S = 5.0
 """Seconds beyond three times the time that has gone by since the process began, after which it is given up."""

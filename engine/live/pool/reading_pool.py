@@ -177,7 +177,7 @@ def start(
     if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < WORTH:
         return None
     if not large:
-        workers -= 1  # this process reads as much as one of them
+        workers -= 1  # this process reads as much as one worker
     try:
         return ReadingPool(plain, modules, settings, roots, workers=workers, final=final)
     except (OSError, ValueError, ImportError, RuntimeError) as error:

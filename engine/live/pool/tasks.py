@@ -54,7 +54,7 @@ PATIENCE_S = 300.0  # seconds to wait for a file, whatever its processor time, a
 PATIENCE_S_PER_MB = 60.0
 """more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
 MEMORY = 77  # exit status of a process that was refused memory
-_SMALLEST = 512 << 20  # bytes without which a process cannot even load what it needs
+_SMALLEST = 512 << 20  # bytes that a process needs to load its modules
 
 
 def memory(settings: LiveSettings) -> int:

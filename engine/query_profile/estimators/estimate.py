@@ -347,7 +347,7 @@ def fit_times_and_calls(
     costs = design.costs(np.average(fits, axis=0, weights=weight))
     sums = design.columns.sum(axis=0)
     for group in design.inseparable():
-        # all that the group used may be that of any of its columns
+        # all that the group used may belong to any one of its columns
         takers = random.choice(np.flatnonzero(group), len(fits))
         used = fits[:, group] @ sums[group]
         fits[:, group] = 0.0

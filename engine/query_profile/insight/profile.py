@@ -26,7 +26,7 @@ UNSEEN_US = 350.0
 """CPU microseconds per call that such counters may miss: parsing, planning and sending (measured: 53 to 330 by kind)."""
 LEAST = 0.5  # share of the measured CPU that must be the statements' for the model to be compared with counters
 STILL = 1e-6  # spread of a class' times, as a share of the longest, up to which they are the same
-MOST_TIED = 300  # most classes whose times are looked at for sums of others: more take seconds
+MOST_TIED = 300  # most classes that are searched for sums of other classes' times: more take seconds
 FULL = 0.95  # utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting
 
 
@@ -289,7 +289,7 @@ def _judged(trust: Trust, counted: Counted, work: Workload) -> Trust:
         other = f"{rest * 100:.0f}% of the CPU of {whose} is not these queries" if rest >= 0.005 else ""
         off = (
             off if counted.of_measured >= LEAST else ""
-        )  # of a host's CPU that is mostly others' the model cannot know
+        )  # a model of a host's CPU that other programs use most of knows nothing
         return msgspec.structs.replace(trust, score=1.0, grade="good", reasons=tuple(filter(None, (said, other, off))))
     said = f"the server counted the CPU of classes with {counted.covered * 100:.0f}% of the time"
     return msgspec.structs.replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))

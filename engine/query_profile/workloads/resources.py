@@ -35,7 +35,7 @@ OF_A_HOST = ("node_exporter", "procstat", "mpstat", "sadf", "vmstat")
 
 COVERED = 0.999
 """Share of all time whose CPU the server must have counted by class for its counters to replace the model."""
-MOST = 1.1  # counted CPU as a share of the measured one from which on the measured one is that of another server
+MOST = 1.1  # if more of the measured CPU than this is counted, it was measured on another server
 
 PER_CORE = ("docker", "pidstat-u")  # sources whose percentages are of one core
 

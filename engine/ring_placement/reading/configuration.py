@@ -25,7 +25,7 @@ _BLOCKS = frozenset(
     memberlist commonConfig segment_writer ingester_client metrics_generator pyroscopedb""".split()  # noqa: SIM905
 )
 """Top keys of a configuration."""
-_COMMON_WORDS = frozenset(("target", "server", "common"))  # those of them that documents of other tools have as well
+_COMMON_WORDS = frozenset(("target", "server", "common"))  # keys of these that documents of other tools have as well
 _ONLY = {"blocks_storage": "mimir", "schema_config": "loki", "limits_config": "loki", "commonConfig": "loki",
          "metrics_generator": "tempo", "pyroscopedb": "pyroscope", "segment_writer": "pyroscope"}  # fmt: skip
 """Top keys that one system alone has."""
@@ -325,7 +325,7 @@ def _settings(parts: Sequence[_Part], system: str, found: Found) -> list[tuple[A
     querier = (("querier",),)
     sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
     within = read(querier, "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
-    if sharded is None and within is not None:  # of Cortex, and of Mimir's first versions: 0 asks the whole ring
+    if sharded is None and within is not None:  # Cortex and Mimir's first versions have no flag: 0 asks the whole ring
         sharded = within > 0
     if within is None:  # a limit of tenants in later versions of Mimir
         within = read((*querier, *_LIMITS), "query_ingesters_within", convert=_seconds)

@@ -112,7 +112,7 @@ class Tab(Frame):
     def at(self, moment: int | None) -> None:
         """Look at the data as they were at ``moment`` (epoch ms), None for live."""
         if moment != self.at_ms:
-            self.steps()  # as of now, as long as they are known
+            self.steps()  # keep today's list of moments while it is known
             self.at_ms = moment
             self._ask()
 

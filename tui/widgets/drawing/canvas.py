@@ -214,7 +214,7 @@ class ScrollCanvas(ScrollView, Painter):
             self.drawn = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
             self.call_later(self.repaint)
         elif 0 < self._width != self.scrollable_content_region.width:
-            self._width = 0  # another width without another size: what is on screen is wrapped for the old one
+            self._width = 0  # the width changed without a resize (a scroll bar): lines are wrapped for the old width
             self.call_later(self.repaint)
         index = self.scroll_offset.y + y
         line = self.drawn[index] if index < len(self.drawn) else []

@@ -48,7 +48,7 @@ class LogRows:
         self._sums: Counter[int] = Counter()
         self._plans: dict[int, tuple[int, Any]] = {}  # line and event of the newest plan of each SQL execution
         self._tasks = self.rows[tables.SPARK_TASKS.name]
-        self._traces: set[str] = set()  # causes of which the whole text is kept: only the first of each
+        self._traces: set[str] = set()  # causes whose whole text is kept already
 
     def problem(self, kind: str, reason: str) -> None:
         """Note a problem of the current line."""

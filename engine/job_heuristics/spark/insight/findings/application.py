@@ -204,7 +204,7 @@ def time_insights(
 ) -> Iterator[Insight]:
     """Yield the insights on time and executors."""
     runtime = app.runtime_ms or 0
-    # A driver that was killed did not work until the log ends, and without a job nothing tells what it did.
+    # A driver that was killed stopped before the log ends, and without a job nothing tells what the driver did.
     if runtime > 0 and app.jobs and app.state in ("SUCCEEDED", "FAILED", "RUNNING"):
         share = plan.driver_ms / runtime
         yield Insight(
