@@ -17,7 +17,7 @@ from engine.job_heuristics.dr_elephant import history
 from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.errors import Told, errors_frame
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.judged import JudgedJobs
 from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
 
 ALL_TASKS = "number of tasks"  # label of a gate whose value is the number of tasks
@@ -284,7 +284,7 @@ class OpenJob(msgspec.Struct, frozen=True):
 
 def tables_of(
     job: OpenJob,
-    fleet: JudgedFleet,
+    judged: JudgedJobs,
     verdicts: Sequence[VerdictDetail],
     metrics: Sequence[Metric] | None,
     compare: str | None,
@@ -294,8 +294,8 @@ def tables_of(
     ``metrics`` are predicted. ``compare``: the run whose configuration is compared, None: the run before."""
     runs = context.memo.value(
         "runs like job",
-        (job.job_id, "now" if context.at_ms is None else "past", fleet.version),
-        lambda: _runs(job, fleet.jobs),
+        (job.job_id, "now" if context.at_ms is None else "past", judged.version),
+        lambda: _runs(job, judged.jobs),
     )
     other = compare or history.run_before(runs, job.job_id)
     changes = CONF_CHANGES.empty()

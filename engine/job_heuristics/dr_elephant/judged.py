@@ -191,7 +191,7 @@ def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...])
 _FRAMES = ("jobs", "heuristics", "strips")
 
 
-class JudgedFleet(msgspec.Struct, frozen=True):
+class JudgedJobs(msgspec.Struct, frozen=True):
     """Result frames of all jobs (JOBS, HEURISTICS, strips), jobs in model order, and a finding per bad verdict.
 
     ``version`` changes with any of them.
@@ -204,13 +204,13 @@ class JudgedFleet(msgspec.Struct, frozen=True):
     version: int
 
 
-def judged_fleet(
+def judged_jobs(
     name: str,
     stamps: Mapping[str, Hashable],
     judge: Callable[[Collection[str]], Judged],
     key: Hashable,
     context: Context,
-) -> JudgedFleet:
+) -> JudgedJobs:
     """Judge all jobs in ``stamps``, reusing the results of jobs whose stamp is unchanged (unless ``key`` changed).
     ``judge`` computes the frames of some jobs; ``name``: key in the memo."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
@@ -228,7 +228,7 @@ def judged_fleet(
     return memo.value(
         f"{name}: all {times}",
         frames.version,
-        lambda: JudgedFleet(
+        lambda: JudgedJobs(
             **{name: frames.frame(name) for name in _FRAMES},
             findings=tuple(chain.from_iterable(findings.values())),
             version=frames.version,
@@ -236,7 +236,7 @@ def judged_fleet(
     )
 
 
-def together(*kinds: JudgedFleet) -> JudgedFleet:
+def together(*kinds: JudgedJobs) -> JudgedJobs:
     """Join the result frames of several kinds of jobs, the first of which may be empty; jobs in the order of JOBS."""
     some = [kind for kind in kinds if kind.jobs.height]
     if len(some) < 2:
@@ -249,7 +249,7 @@ def together(*kinds: JudgedFleet) -> JudgedFleet:
         chain.from_iterable(kind.findings for kind in some),
         key=lambda finding: rank.get(finding.row[1][0], 0) if finding.row else 0,
     )
-    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash(tuple(kind.version for kind in kinds)))
+    return JudgedJobs(jobs, **joined, findings=tuple(findings), version=hash(tuple(kind.version for kind in kinds)))
 
 
 def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
@@ -309,6 +309,6 @@ def current_apps(
 
 def judge_apps(
     kind: str, apps: Apps[A], judge: Callable[[Mapping[str, A]], Judged], key: Hashable, context: Context
-) -> JudgedFleet:
+) -> JudgedJobs:
     """Judge all applications of a kind; only those that changed since the last call are judged again."""
-    return judged_fleet(f"{kind} verdicts", apps.revisions, lambda wanted: judge(apps.some(wanted)), key, context)
+    return judged_jobs(f"{kind} verdicts", apps.revisions, lambda wanted: judge(apps.some(wanted)), key, context)

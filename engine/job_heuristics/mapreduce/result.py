@@ -18,7 +18,7 @@ from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.errors import Told
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.judged import JudgedJobs
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
@@ -300,7 +300,7 @@ def job_detail(
 
 def of_job(
     model: Model,
-    verdicts: JudgedFleet,
+    verdicts: JudgedJobs,
     rules: tuple[MapReduceRules, MapReduceRules],
     job_id: str,
     parameters: JobParameters,

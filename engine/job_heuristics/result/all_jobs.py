@@ -17,7 +17,7 @@ from engine.core.view import Context, Finding, Level, UnknownName
 from engine.job_heuristics.dr_elephant.advice import savings
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules, read
 from engine.job_heuristics.dr_elephant.heuristic import default_rules as declared_rules
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order, setting_of, subject_of
+from engine.job_heuristics.dr_elephant.judged import JudgedJobs, advised_findings, in_order, setting_of, subject_of
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MAPREDUCE
@@ -151,7 +151,7 @@ def extend(
     model: Model,
     apps: Apps,
     on_tez: TezApps,
-    verdicts: JudgedFleet,
+    verdicts: JudgedJobs,
     rules: Rules[Heuristic],
     job_id: str | None,
     parameters: JobParameters,
@@ -169,9 +169,9 @@ def extend(
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     names = rules.of(MapReduceHeuristic).names
     kinds: tuple[tuple[Any, ...], ...] = (
-        ("fleet", model.stamps, model.only, cost.costs, recommend.recommendations, rules.of(MapReduceHeuristic)),
+        ("costs", model.stamps, model.only, cost.costs, recommend.recommendations, rules.of(MapReduceHeuristic)),
         (
-            "spark fleet",
+            "spark costs",
             apps.revisions,
             apps.some,
             spark_cost.costs,
@@ -179,7 +179,7 @@ def extend(
             rules.of(SparkHeuristic),
         ),
         (
-            "tez fleet",
+            "tez costs",
             on_tez.revisions,
             on_tez.some,
             tez_advice.costs,
@@ -187,14 +187,14 @@ def extend(
             rules.of(TezHeuristic),
         ),
     )
-    fleets = [_fleet(parameters, context, *kind) for kind in kinds]
-    versions = (names, verdicts.version, *(each.version for each in fleets))
-    fleet = memo.value(f"fleet of all {times}", versions, lambda: _joined(verdicts.jobs, *fleets))
-    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
+    kept = [_costs_and_advice(parameters, context, *kind) for kind in kinds]
+    versions = (names, verdicts.version, *(each.version for each in kept))
+    joined = memo.value(f"costs of all {times}", versions, lambda: _joined(verdicts.jobs, *kept))
+    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, joined["totals"]))
     context.check()
     tables = {
-        COSTS.name: fleet["costs"],
-        RECOMMENDATIONS.name: fleet["recommendations"],
+        COSTS.name: joined["costs"],
+        RECOMMENDATIONS.name: joined["recommendations"],
         ROLLUP.name: memo.value(f"roll-up {times}", versions, lambda: rollup.rollup(listing)),
     }
     context.check()
@@ -222,9 +222,9 @@ def extend(
         f"findings {times}",
         versions,
         lambda: advised_findings(
-            (*verdicts.findings, *costly(listing, fleet["costs"], fleet["recommendations"])),
+            (*verdicts.findings, *costly(listing, joined["costs"], joined["recommendations"])),
             verdicts.jobs,
-            fleet["recommendations"],
+            joined["recommendations"],
         ),
     )
     return tables | of_one, Detail(stamp, names, listing, LISTING, opened, versions, per_job), findings, complaints
@@ -266,7 +266,7 @@ def costly(listing: pl.DataFrame, costs: pl.DataFrame, advised: pl.DataFrame) ->
     return found
 
 
-def _fleet(
+def _costs_and_advice(
     parameters: JobParameters,
     context: Context,
     name: str,
@@ -279,7 +279,7 @@ def _fleet(
     """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``) of one kind
     of jobs. ``only`` returns some of them, from which ``costs_of`` and ``advise`` make the first two."""
     times = "now" if context.at_ms is None else "past"
-    fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
+    kept: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
     headroom, gb_h, vcore_h = parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h
 
     def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
@@ -287,8 +287,8 @@ def _fleet(
         costs, advised = costs_of(part, headroom, gb_h, vcore_h), advise(part, rules, headroom)
         return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings(advised))}
 
-    fleet.update(stamps, frames, key=(headroom, gb_h, vcore_h, rules.key))
-    return fleet
+    kept.update(stamps, frames, key=(headroom, gb_h, vcore_h, rules.key))
+    return kept
 
 
 def _totals(jobs: Collection[str], costs: pl.DataFrame, saved: Mapping[str, float]) -> pl.DataFrame:
@@ -321,7 +321,7 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)  # co
 _MOST_HELD = 1000  # Dr. Elephant's used memory as a multiple of what was held, beyond which it is an error of units.
 
 
-def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
+def _listing(verdicts: JudgedJobs, totals: pl.DataFrame) -> pl.DataFrame:
     """Return LISTING rows of all jobs, the worst first. Where a job held memory and Dr. Elephant counts none as used (dynamic
     allocation, local mode, attempts that do not count) or absurdly more than it held, its metrics are not defined."""
     jobs = verdicts.jobs.select(_FROM_JOBS)

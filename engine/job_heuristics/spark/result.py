@@ -16,7 +16,7 @@ from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.advice import Insight, insights_frame
 from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.errors import Told
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.judged import JudgedJobs
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.advice import Facts, judged
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms
@@ -58,7 +58,7 @@ SHARES = (25, 50, 75, 100, 150, 200, 300, 500)  # predicted percentages of an ap
 
 def of_app(
     apps: Apps,
-    verdicts: JudgedFleet,
+    verdicts: JudgedJobs,
     rules: tuple[SparkRules, SparkRules],
     app_id: str,
     parameters: JobParameters,

@@ -12,7 +12,7 @@ from engine.core.view import Context, Finding, Level
 from engine.job_heuristics.dr_elephant import judged, metrics
 from engine.job_heuristics.dr_elephant.display import cut
 from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
-from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, strips_of
+from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedJobs, findings_of, strips_of
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
 from engine.job_heuristics.tez.model import MAP, OTHER, REDUCE, SCOPE, SIDES, App, Apps, Dag, waves_of
@@ -275,6 +275,6 @@ def missing(app: App) -> list[str]:
     return words
 
 
-def judge_apps(apps: Apps, rules: TezRules, context: Context, *, own: bool = False) -> JudgedFleet:
+def judge_apps(apps: Apps, rules: TezRules, context: Context, *, own: bool = False) -> JudgedJobs:
     """Judge all applications, see ``judge``; only those that changed since the last call are judged again."""
     return judged.judge_apps("tez", apps, lambda some: judge(some, rules, own=own), (own, rules.key), context)

@@ -18,7 +18,7 @@ from engine.job_heuristics.dr_elephant.advice import (
     insights_frame,
 )
 from engine.job_heuristics.dr_elephant.decision import OpenJob, tables_of, verdicts_in_full
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.judged import JudgedJobs
 from engine.job_heuristics.dr_elephant.sides import subject_of, totals
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import INSIGHTS, SEVERITIES, of_rows
@@ -46,7 +46,7 @@ class TezDetail:
 
 
 def of_app(
-    apps: Apps, verdicts: JudgedFleet, rules: TezRules, app_id: str, parameters: JobParameters, context: Context
+    apps: Apps, verdicts: JudgedJobs, rules: TezRules, app_id: str, parameters: JobParameters, context: Context
 ) -> tuple[TezDetail, dict[str, pl.DataFrame]]:
     """Make the detail of one application, and its tables by name."""
     app = apps.apps[app_id]

@@ -84,10 +84,10 @@ def test_the_task_list_begins_with_what_makes_a_task_long() -> None:
     assert sorted(spec.schema) == sorted(TASKS.schema)
 
 
-@pytest.mark.parametrize("fleet", [False, True])
-def test_advice_shows_what_to_set_and_what_it_saves_at_eighty_columns(fleet: bool) -> None:
-    spec = advice_spec(RECOMMENDATIONS, fleet)
+@pytest.mark.parametrize("all_jobs", [False, True])
+def test_advice_shows_what_to_set_and_what_it_saves_at_eighty_columns(all_jobs: bool) -> None:
+    spec = advice_spec(RECOMMENDATIONS, all_jobs)
     visible = tuple(column for column in spec.columns if not column.hidden)
     names = [slot.column.name for slot in layout(visible, 79).slots]
     assert {"key", "value", "saving_mb_s"} <= set(names)
-    assert ("name" in names) == fleet
+    assert ("name" in names) == all_jobs

@@ -411,10 +411,10 @@ ADVICE: Mapping[str, Mapping[str, Any]] = {
 """Columns of recommendations in the order of the screen."""
 
 
-def advice_spec(spec: Table, fleet: bool = False) -> Table:
-    """Recommendations of one job, or of all (``fleet``) with the job's name: what to set and what it saves come first."""
+def advice_spec(spec: Table, all_jobs: bool = False) -> Table:
+    """Recommendations of one job, or of all (``all_jobs``) with the job's name: what to set and what it saves come first."""
     declared = arranged(spec, ADVICE, hidden=True)
-    if not fleet:
+    if not all_jobs:
         return declared
     key, value, saving, *others = declared.columns
     job = replace(spec.column("job_id"), name="name", kind="text", title="job", width=16, grow=32)

@@ -87,7 +87,7 @@ ROLLUP_CELLS: dict[str, Any] = {
 class Root(Level):
     """All jobs: the list with a summary beside it, the roll-up by ``grouping``, and recommendations."""
 
-    NAME = "fleet"
+    NAME = "all-jobs"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
@@ -118,7 +118,7 @@ class Root(Level):
         return TableOf(
             table="recommendations", id=id, name=id, cells=ROLLUP_CELLS, open=self._open_row,
             rows=lambda result: self._later(result, "advised", result.detail.advised),
-            arrange=lambda spec: in_gb_h(advice_spec(spec, fleet=True)), **more,
+            arrange=lambda spec: in_gb_h(advice_spec(spec, all_jobs=True)), **more,
         )  # fmt: skip
 
     def _rollup(self, id: str, by: Callable[[], str]) -> TableOf:

@@ -22,9 +22,9 @@ from engine.job_heuristics.dr_elephant.judged import (
     FAILED,
     STRIPS,
     Judged,
-    JudgedFleet,
+    JudgedJobs,
     findings_of,
-    judged_fleet,
+    judged_jobs,
     strips_of,
 )
 from engine.job_heuristics.dr_elephant.metrics import UNKNOWN, Whole, memory, peaks, seconds, slow_start_error, waits
@@ -232,7 +232,7 @@ def judge(
     return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
 
 
-def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, context: Context) -> JudgedFleet:
+def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, context: Context) -> JudgedJobs:
     """Judge all jobs of ``model`` by the rules ``chosen``; only jobs that changed since the last call are judged again."""
     published = parameters.mode == "published"
 
@@ -241,7 +241,7 @@ def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, c
         sides = sides_of(part.jobs, part.arrays[0], part.properties, published=published)
         return judge(part.jobs, sides, part.properties, chosen, published=published, failures=why_failed(part))
 
-    return judged_fleet("verdicts", model.stamps, judge_some, (parameters.mode, chosen.key), context)
+    return judged_jobs("verdicts", model.stamps, judge_some, (parameters.mode, chosen.key), context)
 
 
 METRIC_DIFFERENCES = {

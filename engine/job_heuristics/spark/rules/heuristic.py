@@ -15,7 +15,7 @@ from engine.job_heuristics.dr_elephant.display import details_json
 from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Tree
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule, Rules
-from engine.job_heuristics.dr_elephant.judged import FAILED, STRIPS, Judged, JudgedFleet, findings_of, strips_of
+from engine.job_heuristics.dr_elephant.judged import FAILED, STRIPS, Judged, JudgedJobs, findings_of, strips_of
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics
@@ -199,6 +199,6 @@ def notes(app: App) -> tuple[str, ...]:
     return (*app.notes, *(words for so, words in told if so))
 
 
-def judge_apps(apps: Apps, rules: SparkRules, context: Context) -> JudgedFleet:
+def judge_apps(apps: Apps, rules: SparkRules, context: Context) -> JudgedJobs:
     """Judge all applications; only those that changed since the last call are judged again."""
     return judged.judge_apps("spark", apps, lambda some: judge(some, rules), rules.key, context)
