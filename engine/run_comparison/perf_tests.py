@@ -79,8 +79,9 @@ class KeyTable:
         for code in np.unique(codes[numbers[codes] == _UNKNOWN]).tolist():
             one = series[code]
             pods = one.metric == "pod_startup" or one.metric.startswith("pod_startup, ")
-            verb = "Pod-Startup" if pods else one.verb
-            key = BenchmarkKey(test, verb, one.resource, one.subresource, one.scope, one.bucket)
+            key = BenchmarkKey(
+                test, "Pod-Startup" if pods else one.verb, one.resource, one.subresource, one.scope, one.bucket
+            )
             numbers[code] = self.keys.setdefault(key, len(self.keys))
         return numbers[codes]
 

@@ -312,8 +312,9 @@ def _configured(heuristic: H, shown: str, params: dict[str, str], problem: Calla
             else:
                 numbers[key] = number
         elif heuristic.unread and key.startswith(heuristic.unread):
-            used = ", ".join(heuristic.numbers)
-            problem("ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {used}")
+            problem(
+                "ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {', '.join(heuristic.numbers)}"
+            )
         else:
             problem("unknown-parameter", f"{shown}: no parameter {key}")
     return Rule(heuristic, shown or heuristic.name, chosen, numbers, excluded, texts)

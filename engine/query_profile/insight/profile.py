@@ -201,10 +201,11 @@ class Profile(msgspec.Struct, frozen=True, dict=True):
 
     def unattributed(self, method: str) -> float:
         """Return the measured use that ``method`` does not explain; 0 if it is rounding."""
-        if self.counts and method == self.method:
-            rest = self.measured - self.attributed
-        else:
-            rest = self.measured - float(np.nansum(self.totals[method])) - self.fits.background(method)
+        rest = (
+            self.measured - self.attributed
+            if self.counts and method == self.method
+            else self.measured - float(np.nansum(self.totals[method])) - self.fits.background(method)
+        )
         return 0.0 if abs(rest) <= 1e-12 * abs(self.measured) else rest
 
 

@@ -288,9 +288,7 @@ def scores(predictions: Predictions) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value
+    return units.finite(value) if isinstance(value, float | np.floating) else value
 
 
 _CLASS = {"queryid": "class", "database": "database"}

@@ -114,7 +114,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     if lost:
         # A class that was reset within the interval lost its earlier work.
         what = "reset" if np.isfinite(begins).all() else "reset, or evicted and back"
-        fallen = f"{_count(lost, 'class')} fell or restarted from zero ({what})"
+        fallen = f"{units.plural(int(lost), 'class', 'es')} fell or restarted from zero ({what})"
         reasons.append("the statistics were reset" if reset else fallen)
     if after.listed:
         values[new] *= 0.0
@@ -123,9 +123,9 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
         if len(unproven):
             # it may be old: how much of its work is new is unknown (uncounted metrics stay NaN)
             values[unproven] *= 0.0
-            reasons.append(f"{_count(len(unproven), 'class')} appeared while others were evicted")
+            reasons.append(f"{units.plural(len(unproven), 'class', 'es')} appeared while others were evicted")
     if not reset and gone.any():
-        reasons.append(f"{_count(int(gone.sum()), 'class')} vanished with the last part of their work")
+        reasons.append(f"{units.plural(int(gone.sum()), 'class', 'es')} vanished with the last part of their work")
     if reasons and not reset:
         reasons[-1] += _unmatched_time(before, after, change[~fell], new, gone)
     shared = int(old.sum())
@@ -175,11 +175,6 @@ def _unmatched_time(
         if lost > 0
         else ""
     )
-
-
-def _count(number: int, what: str) -> str:
-    plural = what + ("es" if what.endswith("s") else "s")
-    return f"{number} {what if number == 1 else plural}"
 
 
 def returns(run: Sequence[Snapshot], intervals: Sequence[Interval]) -> int:
@@ -271,7 +266,7 @@ def inside_note(nested: Collection[tuple[str, float]]) -> str:
     """Word that statements (name and time in microseconds) ran inside others."""
     name, time_us = max(nested, key=lambda each: each[1])
     return (
-        f"{_count(len(nested), 'nested statement')} ran inside others, whose time and CPU hold theirs: not counted again "
+        f"{units.plural(len(nested), 'nested statement')} ran inside others, whose time and CPU hold theirs: not counted again "
         f"(most time: {name}, {time_us / 1e6:,.1f} s)"
     )
 

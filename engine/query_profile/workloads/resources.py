@@ -142,10 +142,12 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
     """Build the series of one source: ``one`` with the times and use of each name in ``rows``."""
     named: dict[str, Series] = {}
     for (name,), part in rows.group_by("name", maintain_order=True):
-        if one.source == "pidstat":  # one file per process: a server is all of them
-            part = part.group_by("at_ms", maintain_order=True).agg(pl.col("value").sum(), pl.col("seconds").first())
-        else:
-            part = part.unique("at_ms", keep="last", maintain_order=True)
+        part = (
+            # One file per process: a server is all of them.
+            part.group_by("at_ms", maintain_order=True).agg(pl.col("value").sum(), pl.col("seconds").first())
+            if one.source == "pidstat"
+            else part.unique("at_ms", keep="last", maintain_order=True)
+        )
         at = part["at_ms"].to_numpy()
         value = part["value"].to_numpy().astype(float)
         seconds = part["seconds"].to_numpy().astype(float)

@@ -206,8 +206,7 @@ class Sources(msgspec.Struct, frozen=True):
         matching = [w for w in self.workloads if wanted in w.label.lower()]
         matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
         if not matching:
-            names = "; ".join(w.label for w in self.workloads[:6])
-            raise UnknownName(f"no source called {text!r}; there are: {names}")
+            raise UnknownName(f"no source called {text!r}; there are: {'; '.join(w.label for w in self.workloads[:6])}")
         work = matching[0]
         others = [w.label for w in self.workloads if w is not work]
         if not others:

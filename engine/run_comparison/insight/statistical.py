@@ -131,6 +131,7 @@ class Verdicts(msgspec.Struct, frozen=True):
 
     ``q_value``, ``spread_q``: adjusted p-values. ``words``: the verdict. ``changed``: the shift is significant.
     ``inside``: the estimated shift lies inside the margin. ``runs_needed``: further values (NaN: none or unknown).
+    ``untold``: so few values cannot tell whether the shift, which is large, is chance.
     """
 
     q_value: Floats
@@ -139,6 +140,7 @@ class Verdicts(msgspec.Struct, frozen=True):
     changed: NDArray[np.bool_]
     inside: NDArray[np.bool_]
     runs_needed: Floats
+    untold: NDArray[np.bool_]
 
 
 def usable_margin(threshold: float) -> float:
@@ -171,14 +173,12 @@ def decide(
     changed = q_value <= alpha
     words = np.full(evidence.p_value.shape, UNDECIDED, dtype=object)
     words[changed | (spread_q <= alpha)] = DIFFERENT
-    untold = (
-        large & (evidence.shift != 0) & (np.minimum(samples.left.sizes, samples.right.sizes) < fewest_values(alpha))
-    )
+    untold = large & (evidence.shift != 0) & ~changed & _too_few(evidence, samples, alpha)
     words[proven & ~(large & changed) & ~untold] = EQUIVALENT
     words[~evidence.compared] = MISSING
     needed = _runs_needed(evidence, samples, lower, upper, alpha)
     needed[words != UNDECIDED] = np.nan
-    return Verdicts(q_value, spread_q, words, changed, inside & evidence.compared, needed)
+    return Verdicts(q_value, spread_q, words, changed, inside & evidence.compared, needed, untold)
 
 
 def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Floats, alpha: float) -> Floats:
@@ -211,6 +211,18 @@ def fewest_values(alpha: float) -> int:
     while 2 / math.comb(2 * values, values) > alpha:
         values += 1
     return values
+
+
+def _too_few(evidence: Evidence, samples: Samples, alpha: float) -> NDArray[np.bool_]:
+    """Return for which metrics the values are too few for a rank test: it can never reach ``alpha``, or not with as many
+    metrics, though the sides do not overlap and a t-test with Bonferroni's correction is significant."""
+    from engine.stats.compiled import stdtr
+
+    n1, n2 = samples.left.sizes, samples.right.sizes
+    with np.errstate(all="ignore"):
+        t = np.abs(evidence.shift) / (evidence.deviation * np.sqrt(1 / n1 + 1 / n2))
+        sure = 2 * stdtr(n1 + n2 - 2.0, -t) * evidence.compared.sum() <= alpha
+    return (np.minimum(n1, n2) < fewest_values(alpha)) | ((np.abs(evidence.cliffs_delta) == 1) & sure)
 
 
 def in_runs(values: Floats, samples: Samples) -> list[int | None]:
@@ -347,11 +359,16 @@ def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Le
     return "severe" if summary["regressions"] > parameters.regressions else "low"
 
 
-def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
+def lacks_much(summary: Mapping[str, Any], failed: int) -> bool:
+    """Whether a verdict on the metrics that both sides have says little: most are on one side only, or some are, and of
+    the sides' runs ``failed`` failed, which may be why."""
+    return bool(summary["missing"] > (0 if failed else summary["total"]))
+
+
+def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters, failed: int) -> Level:
     """Return the level of the whole comparison: that of "similar enough", and what cannot be told is not fine."""
     level = similar_level(summary, parameters)
-    nothing = summary["missing"] and not summary["total"]
-    return "moderate" if (summary["untold"] or nothing) and level != "severe" else level
+    return "moderate" if (summary["untold"] or lacks_much(summary, failed)) and level != "severe" else level
 
 
 def similar_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:

@@ -104,8 +104,8 @@ def _google(out: Collected, document: Any) -> None:
 
 def _google_table(out: Collected, kind: str, rows: DelimitedRows) -> None:
     listed = (row for _, row in rows if row["time_unit"] in _UNITS or row.get("error_occurred") == "true")
-    whole = (row for row in listed if "\n" not in row["name"])  # a quote that a killed run left open
-    _google_entries(out, "google-benchmark", _google_rows(whole))
+    # A line end in a name is a quote that a killed run left open.
+    _google_entries(out, "google-benchmark", _google_rows(row for row in listed if "\n" not in row["name"]))
 
 
 def _google_rows(rows: Iterable[dict[str, str]]) -> Iterable[dict[str, Any]]:

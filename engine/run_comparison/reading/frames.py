@@ -218,9 +218,9 @@ class Line(NamedTuple):
     """A kind of line of a text report. Groups of ``pattern``: ``value`` (with ``unit`` if the tool chooses it), ``p`` (the
     percentile), ``name`` (of what follows, or what is measured); ``code`` counts answers by status.
 
-    ``bucket`` "requests" and "failed" are counts behind the share of successes; "seconds" (of the run) and "inner" (requests
-    inside of others) with the rate tell how many requests it must be of. "passed" is VALID or not. ``always``: no
-    whole report lacks it. ``more``: other rules take the same line, too.
+    ``bucket`` "requests", "failed" (of these) and "lost" (beside these) are counts behind the share of successes; "seconds"
+    (of the run) and "inner" (requests inside of others) with the rate tell how many requests it must be of. "passed" is
+    VALID or not. ``always``: no whole report lacks it. ``more``: other rules take the same line, too.
     """
 
     pattern: str
@@ -315,7 +315,7 @@ class _Found(msgspec.Struct):
     name: str = ""
     values: dict[Series, list[tuple[float, int]]] = msgspec.field(default_factory=dict)
     counts: dict[str, float] = msgspec.field(
-        default_factory=lambda: dict.fromkeys(("requests", "failed", "seconds", "inner"), 0.0)
+        default_factory=lambda: dict.fromkeys(("requests", "failed", "lost", "seconds", "inner"), 0.0)
     )
 
     def line(
@@ -379,7 +379,9 @@ class _Found(msgspec.Struct):
                 f"it tells how {asked:.0f} of {rate * seconds:.0f} requests ended: the file was cut, or lacks {lacks}"
             )
             out.problem("cut-file", reason)
-        good = cut or take_success(out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked)
+        good = cut or take_success(
+            out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked + self.counts["lost"]
+        )
         for series, values in self.values.items() if good else ():
             for value, line in values:
                 out.add(series, value, line=line)

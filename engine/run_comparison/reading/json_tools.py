@@ -7,7 +7,16 @@ import re
 from functools import partial
 from typing import Any
 
-from engine.run_comparison.reading.frames import JsonReport, Taken, at, each, take_all, take_each, take_list
+from engine.run_comparison.reading.frames import (
+    JsonReport,
+    Taken,
+    at,
+    each,
+    take_all,
+    take_each,
+    take_list,
+    take_success,
+)
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
@@ -44,15 +53,19 @@ def _k6_summary_take_metric(out: Collected, name: str, metric: Any) -> None:
         skip = ("thresholds", "type", "contains")
         values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
         contains = contains or ("time" if "avg" in values and "duration" in name else "")
-    if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
+    kind = kind or ("counter" if set(values) == {"count", "rate"} else "rate" if "passes" in values else "")
+    if kind == "counter":
         # Work done in a run: count and rate have the same direction.
         out.direct("k6", "verb", name, "lower" if TROUBLE.search(name) else "higher")
+    if kind == "rate" and TROUBLE.search(name):
+        values.pop("fails", None)  # the requests that went well
     for bucket, value in values.items():
         unit = _K6_SUMMARY_UNITS.get(contains, "")
         if kind == "counter" and bucket == "rate":
             unit = (unit or "count") + "/s"
-        elif kind == "rate" and bucket in ("passes", "fails"):
-            unit = "count"
+        elif kind == "rate":
+            bucket = "rate" if bucket == "value" else bucket
+            unit = "" if bucket == "rate" else "count"
         out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
 
 
@@ -77,7 +90,7 @@ def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) 
 
 
 def _hyperfine(out: Collected, result: dict[str, Any]) -> None:
-    """Take timings in seconds; commands that failed are kept, with a problem."""
+    """Take timings in seconds; commands that failed are kept, with a problem, and lower the share of successes."""
     command, metric = as_text(result.get("command")), _labels(result.get("parameters"))
     base, times = Series("hyperfine", "", command, metric=metric, unit="s"), result.get("times")
     take_list(out, base._replace(bucket="time"), result, "times")
@@ -85,7 +98,9 @@ def _hyperfine(out: Collected, result: dict[str, Any]) -> None:
     take_all(out, base, result, [Taken(bucket, "", bucket, "s") for bucket in wanted])
     take_list(out, base._replace(bucket="memory", unit="bytes"), result, "memory_usage_byte")
     codes = result.get("exit_codes")
-    failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
+    codes = codes if isinstance(codes, list) else []
+    failed = sum(1 for code in codes if code != 0)
+    take_success(out, base, len(codes) - failed, len(codes))
     if failed:
         out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
 

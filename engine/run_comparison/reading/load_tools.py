@@ -355,8 +355,10 @@ class _K6:
                 out.add(base._replace(bucket="count"), float(values.sum()))
             elif kind == "trend":
                 for bucket, share in _K6_STATISTICS:
-                    value = values.mean() if share is None else np.percentile(values, share)
-                    out.add(base._replace(bucket=bucket), float(value))
+                    out.add(
+                        base._replace(bucket=bucket),
+                        float(values.mean() if share is None else np.percentile(values, share)),
+                    )
 
 
 def _k6_csv(out: Collected, kind: str, rows: DelimitedRows) -> None:

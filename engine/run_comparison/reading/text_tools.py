@@ -32,6 +32,7 @@ from engine.run_comparison.reading.series import Collected, RunFile, Series, epo
 
 _LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
 _CONFIG = re.compile(r"^([a-z][^\s:A-Z]*):(?:[ \t]+(.*))?$")
+_FAILED = ("--- FAIL: Benchmark", "FAIL\t", "panic: ")
 
 
 class GoBenchmark(RunFile):
@@ -61,6 +62,9 @@ class GoBenchmark(RunFile):
                     key, _, value = part.partition("=")
                     if key == "better" and value in ("higher", "lower"):
                         out.direct("go-benchmark", "unit", fields[1], value)
+            elif line.startswith(_FAILED):
+                out.problem("failed-benchmark", f"{clean(line, 80)}: what would follow is missing", line=number)
+                out.end(False)
             elif setting := _CONFIG.match(line):
                 if setting[2]:
                     config[setting[1]] = setting[2].strip()
@@ -322,6 +326,8 @@ READERS = (
         Line(rf" {{1,8}}Latency {{1,12}}{_T} ", "latency", "mean", always=True),
         Line(rf" {{1,8}}{_P}(?:\.?0{{1,3}})?% {{1,12}}{_T}$", "latency"),
         Line(rf" {{1,8}}{_N} requests in [0-9.]{{1,9}}[smh], ", "", "requests", always=True),
+        *(Line(rf" {{1,8}}Socket errors: .{{0,80}}\b{kind} {_N}\b", "", "lost", more=True)
+          for kind in ("connect", "read", "write", "timeout")),
         Line(rf" {{1,8}}Non-2xx or 3xx responses: {_N}$", "", "failed"),
         Line(rf"Requests/sec: {{1,12}}{_N}$", "throughput", "rate", "requests/s", always=True),
     )),
@@ -344,6 +350,7 @@ READERS = (
         Line(rf"Non-2xx responses: {{1,12}}{_N}$", "", "failed"),
     ), ends=(r"(?m)^This is ApacheBench", r"(?m)^ 100%")),
     TextReport("pgbench", "pgbench", r"transaction type: ", (
+        Line(rf"number of failed transactions: .{{1,15}} \({_N}%\)$", "failed transactions", "value", "%"),
         Line(rf"latency average(?: =|:) {_T}(?:$| \()", "latency", "mean", always=True),
         Line(rf"tps = {_N} \((?:without initial|excluding|including reconnection)",
              "transactions", "rate", "transactions/s", always=True),

@@ -394,9 +394,9 @@ def _judge(
             (rows.pool_evidence, rows.pools, np.ones(pools, dtype=bool), large[metrics:]),
         )
     )
-    words, changed, inside, needed = (
+    words, changed, inside, needed, untold = (
         np.concatenate([getattr(verdicts, name) for _, verdicts in parts])
-        for name in ("words", "changed", "inside", "runs_needed")
+        for name in ("words", "changed", "inside", "runs_needed", "untold")
     )
     compared = np.concatenate([each.compared for each, _ in parts])
     moved = np.concatenate([each.shift for each, _ in parts])
@@ -445,7 +445,7 @@ def _judge(
     ]
     fewest = statistical.fewest_values(parameters.alpha)
     values = np.minimum(rows.samples.left.sizes, rows.samples.right.sizes)
-    untold = (np.array(would) == "worse")[shown] & counted & (values[shown] < fewest)
+    untold = ((np.array(would) == "worse") & untold)[shown] & counted
     if total and int(values.max()) < fewest:
         alpha = f"{parameters.alpha:g}"
         notes.insert(0, f"With fewer than {fewest} values on each side no metric can be different at alpha {alpha}.")

@@ -262,10 +262,11 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
     gates = {finding.row[1]: finding for finding in failed if finding.row is not None}
     overall = next(finding for finding in result.findings if finding.subject == "comparison")
     group, name = "run-comparison", "whole comparison"
-    if overall in failed:
-        cases = [Case(group, name, "failure", overall.text, overall.level)]
-    else:
-        cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
+    cases = [
+        Case(group, name, "failure", overall.text, overall.level)
+        if overall in failed
+        else Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)
+    ]
     level = level_of(summary, parameters)
     worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
     for row in (

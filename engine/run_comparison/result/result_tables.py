@@ -96,20 +96,27 @@ def findings(
     names = f"{summary['right_name']} against {summary['left_name']}"
     share = f"{summary['matched']} of {counted(summary['total'], 'metric')} ({percent(summary['share'])})"
     similar = f"similar enough: {SIMILAR[summary['pass']]}, {share}, {percent(parameters.pass_share)} are needed"
-    level = overall_level(summary, parameters)
+    failed = _failed(sides)
+    level = overall_level(summary, parameters, failed)
     text = f"{names}: {changed_in_words(summary)}; {similar}"
     if summary["untold"]:
-        fewest = statistical.fewest_values(parameters.alpha)
+        fewest = statistical.fewest_values(parameters.alpha * summary["untold"] / summary["total"])
         text = (
             f"{names}: {summary['untold']} of {counted(summary['total'], 'metric')} may be worse by "
             f"{100 * parameters.worse_by:g}% or more, and fewer than {fewest} values a side "
             f"cannot tell: measure {fewest} runs of each"
         )
-        rows = metrics.filter((pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted"))
+        looks_worse = pl.col("cliffs_delta") * pl.when(pl.col("direction") == "lower").then(-1).otherwise(1)
+        few = pl.min_horizontal("n_left", "n_right") < statistical.fewest_values(parameters.alpha)
+        undecided = (pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted")
+        rows = metrics.filter(undecided & (looks_worse >= pl.when(few).then(1e-9).otherwise(1)))
         for row in _largest_first(rows).head(1).iter_rows(named=True):
             text += f"; the largest: {title_of(row)} {change_text(*middles(row), row['unit'])}"
     elif not summary["total"] and summary["missing"]:
         text += f"; none of {counted(summary['missing'], 'metric')} is on both sides"
+    elif level == "moderate":
+        text += f"; {counted(summary['missing'], 'metric')} on one side only"
+        text += f", where {counted(failed, 'run')} failed" if failed else ""
     elif level == "low" and summary["pass"] is False:
         text += "; the better ones explain it"
     found = [Finding(level, "comparison", text)]
@@ -319,14 +326,19 @@ def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame) -> str:
         return f"{between}: {worse.height:,} worse, most {title_of(row)}, {change_text(*middles(row), row['unit'])}"
     if summary["untold"]:
         return f"{between}: {summary['untold']:,} may be worse, too few values to tell"
-    lacking = summary["missing"] and not summary["total"]
-    nothing = f"none of {counted(summary['missing'], 'metric')} is on both sides" if lacking else "nothing became worse"
-    return f"{between}: {nothing}"
+    if summary["missing"] and not summary["total"]:
+        return f"{between}: none of {counted(summary['missing'], 'metric')} is on both sides"
+    most = f", {summary['missing']:,} on one side only" if summary["missing"] > summary["total"] else ""
+    return f"{between}: nothing became worse{most}"
+
+
+def _failed(sides: Sides) -> int:
+    return sum(1 for run in (*sides.left, *sides.right) if (run.finished or run.ci) and not run.success)
 
 
 def _selection_note(parameters: ComparisonParameters, sides: Sides, runs: Runs, names: tuple[str, str]) -> str:
     """Say how many runs are compared, and what one run a side cannot show."""
-    failed = sum(1 for run in (*sides.left, *sides.right) if (run.finished or run.ci) and not run.success)
+    failed = _failed(sides)
     odd = f"; {failed} of them did not finish with SUCCESS" if failed else ""
     jobs = {run.job_path for run in (*sides.left, *sides.right)}
     ended = sum(
@@ -409,7 +421,8 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
 
 def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: Sides) -> tuple[Headline, ...]:
     changed = changed_in_words(summary)
-    level: Level = "ok" if 2 * summary["undecided"] < summary["total"] else ""
+    most = statistical.lacks_much(summary, _failed(sides))
+    level: Level = "ok" if 2 * summary["undecided"] < summary["total"] and not most else ""
     if summary["regressions"]:
         level = statistical.level_of(summary, parameters)
     elif summary["untold"] or (sides.guess not in ("", OWN_TIMES) and summary["better"]):
@@ -442,7 +455,6 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: 
         ),
     ]
     missing = Headline("Missing", str(summary["missing"]), "on one side only")
-    most = summary["missing"] > summary["total"]  # then a verdict on the remaining metrics says little
     if most:
         shown.insert(1, replace(missing, level="moderate", short=("missing", missing.value)))
     if summary["geometric_mean"] is not None:

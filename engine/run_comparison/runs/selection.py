@@ -397,9 +397,8 @@ def _pair_of_jobs(
 def _guessed(runs: Iterable[Run]) -> str:
     """Say which times alone tell the age of some of ``runs``; empty if all are numbered."""
     unnumbered = [run for run in runs if run.number is None]
-    if all(run.is_timed for run in unnumbered):
-        return OWN_TIMES if unnumbered else ""
-    return "the times of their files"
+    words = OWN_TIMES if all(run.is_timed for run in unnumbered) else "the times of their files"
+    return words if unnumbered else ""
 
 
 def _halves(jobs: Mapping[tuple[str, ...], list[Run]], names: Mapping[tuple[str, ...], str], runs: Runs) -> Usual:

@@ -120,8 +120,9 @@ class Root(Level):
         now, before = result.summary.get("window_now"), result.summary.get("window_before")
         if now and before:
             return [("now", now, "bar"), ("before", before, "bar2")]
-        keys = "6 begins and ends the window, 7 the one to compare it with, 8 shows all; v compares halves."
-        return [(keys, "", "dim")]
+        return [
+            ("6 begins and ends the window, 7 the one to compare it with, 8 shows all; v compares halves.", "", "dim")
+        ]
 
     async def open(self, row: Row) -> None:
         """Open the class of a row, not a group."""

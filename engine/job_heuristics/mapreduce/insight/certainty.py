@@ -45,11 +45,11 @@ def outlooks(job: Job, rules: MapReduceRules, seed: int = 1, copies: int = COPIE
     outlook = []
     for verdict in now:
         low, high = bounds(job, verdict.side, verdict.tree)
-        if len(verdict.side.total):
-            chance = _chances(np.clip(later[verdict.name].levels(), low, high))
-        else:
-            # Nothing finished: all severities within the bounds are equally likely.
-            chance = _chances(np.arange(low, high + 1))
+        chance = _chances(
+            np.clip(later[verdict.name].levels(), low, high)
+            if len(verdict.side.total)
+            else np.arange(low, high + 1)  # nothing finished: all severities within the bounds are equally likely
+        )
         outlook.append(Outlook(verdict.name, verdict.level, low, high, chance))
     return tuple(outlook)
 

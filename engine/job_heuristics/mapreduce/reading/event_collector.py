@@ -232,8 +232,7 @@ class Collector:
         rows: dict[str, Any] = {}
         for name, make in _MAKE.items():
             if gathered := getattr(self, name):
-                piece = (gathered, self.jobs_of([row[1] for row in gathered]))
-                rows[name] = Gathered(len(gathered), piece, make)
+                rows[name] = Gathered(len(gathered), (gathered, self.jobs_of([row[1] for row in gathered])), make)
         if self.jobs:
             rows["job_events"] = Gathered(len(self.jobs), (self.source, self.jobs), _job_columns)
         if self.conf:
@@ -358,10 +357,11 @@ _PARSED = (JobSubmitted, JobFinished)  # records whose job id Hadoop's parser pa
 
 def _job_event(to: Collector, seq: int, kind: str, e: Any) -> None:
     facts = {column: plain(getattr(e, name)) for column, name in _FACTS[type(e)].items()}
-    if isinstance(e, AMStarted):
-        job = job_of(plain(e.applicationAttemptId) or "")
-    else:
-        job = _job(to, seq, e.jobid, parsed=isinstance(e, _PARSED))
+    job = (
+        job_of(plain(e.applicationAttemptId) or "")
+        if isinstance(e, AMStarted)
+        else _job(to, seq, e.jobid, parsed=isinstance(e, _PARSED))
+    )
     if isinstance(e, JobSubmitted):
         named = (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))
         facts["workflow"] = "/".join(filter(None, named)) or None

@@ -72,9 +72,7 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
         schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
     except json_text.ERRORS:
         return None
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        return None
-    return missing_fields(schema)
+    return missing_fields(schema) if isinstance(schema, dict) and schema.get("type") == "record" else None
 
 
 def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collector, size: int) -> int:

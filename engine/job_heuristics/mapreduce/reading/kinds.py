@@ -93,9 +93,7 @@ class RestAnswer(Document):
         match = _HEAD.match(head)
         if match is None:
             return False
-        if match.group(1) == b"conf":
-            return b'"property"' in head
-        return _ID.search(head) is not None
+        return b'"property"' in head if match.group(1) == b"conf" else _ID.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole answer."""

@@ -127,8 +127,7 @@ def _shuffle(level: int, job: Job) -> str:
     if not level:
         return f"{head}."
     start = clean(resolve(job.conf, "mapreduce.job.reduce.slowstart.completedmaps") or "0.05", 100)
-    both = len(job.maps.finish) and len(reduces.start)
-    if both and float(np.mean(reduces.start < int(job.maps.finish.max()))) > 0.5:
+    if len(job.maps.finish) and len(reduces.start) and np.mean(reduces.start < int(job.maps.finish.max())) > 0.5:
         return (
             f"{head}, and most began before the last map had ended, holding containers that maps could use. Raise "
             f"mapreduce.job.reduce.slowstart.completedmaps from {start} towards 0.9-1.0."

@@ -103,8 +103,9 @@ class _Tasks:
         """Return the sorted log positions of a stage's task starts."""
         if key not in self._starts:
             begun = self.begun[self.ends_of(key)]
-            both = [begun[begun >= 0], self.open_seq[self.open_by_stage.get(key, _NONE)]]
-            self._starts[key] = np.sort(np.concatenate(both))
+            self._starts[key] = np.sort(
+                np.concatenate([begun[begun >= 0], self.open_seq[self.open_by_stage.get(key, _NONE)]])
+            )
         return self._starts[key]
 
 

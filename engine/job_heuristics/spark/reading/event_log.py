@@ -161,8 +161,9 @@ class Archive(Document):
             problems.extend(reading.problems)
             for table in SPARK_INPUTS:
                 if table.name in reading.rows:
-                    frame = table.frame(reading.rows[table.name]).with_columns(log=pl.lit(name))
-                    frames.setdefault(table.name, []).append(frame)
+                    frames.setdefault(table.name, []).append(
+                        table.frame(reading.rows[table.name]).with_columns(log=pl.lit(name))
+                    )
 
         waiting, state = b"", None
         for block in _blocks(archives.pieces(archive, entry, budget, damaged, packed=True)):

@@ -58,8 +58,7 @@ def size(value: int) -> str:
             with localcontext() as context:
                 context.prec = 400
                 rounded = Decimal(value / unit).quantize(Decimal("0.01"), rounding=ROUND_HALF_EVEN)
-            text = f"{rounded:,}"
-            return f"{text.rstrip('0').rstrip('.')} {word}"
+            return f"{f'{rounded:,}'.rstrip('0').rstrip('.')} {word}"
     return f"{value:,} B"
 
 
