@@ -160,7 +160,14 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         builder.frames.get("brokers", BROKERS.empty()),
         any(inputs.table(name).height for name in ("broker_list", "answer_brokers")),
     )
-    builder.findings += summary.failed_directories(builder.frames.get("directories", DIRECTORIES.empty()))
+    directories = builder.frames.get("directories", DIRECTORIES.empty())
+    limit = 100.0 * parameters.capacity_threshold("DISK")
+    full = summary.full_directories(directories, builder.frames.get("brokers", BROKERS.empty()), limit)
+    if full:
+        at = int(builder.headline[:1] != [] and builder.headline[0].label == "partitions")
+        fullest = full[0].subject.removeprefix("log directory ")
+        builder.headline.insert(at, Headline("log directories", f"{len(full)} over {limit:g}%", fullest, "severe"))
+    builder.findings += [*summary.failed_directories(directories), *full]
     if at_ms is not None:
         _add_moment(inputs, at_ms, builder)
     return model, cluster, losses, builder, detail_of(inputs, context, model, observed, fit, parameters)

@@ -9,7 +9,7 @@ rounds only of the newest sampling intervals. See "Memory" in docs/models/broker
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -19,7 +19,7 @@ import polars as pl
 from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.cruise_control.samples import LACKING, NO_RATES, UNSIZED, Samples, SkipRules
+from engine.broker_load.cruise_control.samples import ELSEWHEN, LACKING, NO_RATES, UNSIZED, Samples, SkipRules
 from engine.broker_load.cruise_control.windows import Aggregate, Cores, Finished, Trace, Window, WindowSums
 from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
@@ -27,7 +27,7 @@ from engine.broker_load.model.history import MOST_ROWS, History
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.rounds import BrokerRun, Round
-from engine.broker_load.model.topology import Flags, Floats, Topology
+from engine.broker_load.model.topology import Flags, Floats, Topology, across
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
@@ -262,7 +262,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     if finished is not None or any(run.in_cores for one in traces.values() for run in one.runs):
         # What is measured in cores is no share of a number of cores that nothing names.
         capacities = msgspec.structs.replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
-    unknown, lacking = _unknown(final, traces, finished)
+    unknown, lacking = _unknown(final, traces, finished, made[: len(chosen)])
     broken = history.failed_dirs(inputs, at_ms)
     failed = dict(zip(broken["broker"], broken["log_dir"], strict=True))
     for broker in failed.keys() & lacking.keys():
@@ -307,10 +307,14 @@ def sampled(final: Topology, traces: Mapping[int, Trace], finished: Finished | N
 
 
 def _unknown(
-    final: Topology, traces: Mapping[int, Trace], finished: Finished | None
+    final: Topology, traces: Mapping[int, Trace], finished: Finished | None, looked_at: Sequence[Window]
 ) -> tuple[dict[str, str], dict[int, str]]:
-    """Return why loads are unknown, in words: by resource, where no series gives it; and by broker, for some only."""
-    has, rule = sampled(final, traces, finished)
+    """Return why loads are unknown in the windows ``looked_at``, in words: by resource, where no series gives it; and by broker,
+    for some only."""
+    ever = sampled(final, traces, finished)[0]
+    traces = {one.index: traces[one.index] for one in looked_at if one.index in traces}
+    rule = sampled(final, traces, None)[1]
+    has = across(np.array([np.zeros(final.size), *(one.count for one in looked_at)]).T) > 0
     led = final.leader >= 0
     left = led & ~has
     if not has.any():
@@ -324,7 +328,8 @@ def _unknown(
         return dict.fromkeys(("CPU", "NW_IN", "NW_OUT"), NO_RATES), {}
     words = dict.fromkeys(np.flatnonzero(mute).tolist(), NO_RATES)
     for broker in np.flatnonzero((leads == left_of) & (leads > 0)).tolist():
-        words[broker] = LACKING[int(np.bincount(rule[left & (final.leader == broker)]).argmax())]
+        mine = final.leader == broker
+        words[broker] = ELSEWHEN if ever[mine].any() else LACKING[int(np.bincount(rule[left & mine]).argmax())]
     return {}, {int(final.ids[broker]): words[broker] for broker in sorted(words)}
 
 
@@ -411,6 +416,7 @@ def _without_topology(rows_given: pl.DataFrame) -> History:
         pl.lit(None, pl.List(pl.Int32)).alias("elr"),
         pl.lit(None, pl.Int32).alias("min_isr"),
         pl.lit(None, pl.Boolean).alias("unclean"),
+        pl.lit(1, pl.Int32).alias("hidden"),
     )
     final = topology.build(rows, {})
     return History({}, {}, lambda moment: final, lambda moments: {}, final, Identity({}, {}, (), ()), {})

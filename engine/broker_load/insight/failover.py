@@ -80,9 +80,9 @@ def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -
     new = np.where(keeps, old, np.where(clean | (unclean & allowed), chosen, -1)).astype(np.int32)
     need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
     # An unclean leader is alone in sync again.
-    left = across(topology.isr[rows] & ~hit[rows])
+    left = across(topology.isr[rows] & ~hit[rows]) + topology.hidden[rows]
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
-    before = across(topology.isr[rows])
+    before = topology.in_sync[rows]
     return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, before < need)
 
 
@@ -230,14 +230,15 @@ def preferred(topology: Topology) -> tuple[Longs, Ints]:
 
 
 class SingleFailures(msgspec.Struct, frozen=True, eq=False):
-    """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
-    that fails; ``cpu``, ``out`` [B, B] CPU and network out that survivors (columns) gain when a broker (row) fails;
-    ``gained`` [B, B] leaders."""
+    """Every single-broker failure at once. Counts [B] by the broker that fails: ``moved``, ``leaderless``, ``unclean``,
+    ``under``, ``unsure`` (only a replica that nothing places may lead). ``cpu``, ``out`` [B, B] CPU and network out that
+    survivors (columns) gain when a broker (row) fails; ``gained`` [B, B] leaders."""
 
     moved: Ints
     leaderless: Ints
     unclean: Ints
     under: Ints
+    unsure: Ints
     cpu: Floats
     out: Floats
     gained: Ints
@@ -250,7 +251,7 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
     rows = np.flatnonzero(topology.leader >= 0)
     here, leader = topology.replicas[rows], topology.leader[rows]
     new, clean, some, allowed = _next_leaders(topology, rows, here == leader[:, None], parameters)
-    takes = clean | (some & allowed)
+    takes, hides = clean | (some & allowed), topology.hidden[rows] > 0
     cpu, out, _ = _moved(cluster, rows[takes])
     pair = leader[takes].astype(np.int64) * brokers + new[takes]
     square = (brokers, brokers)
@@ -259,14 +260,15 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
         return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
 
     need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
-    size = across(topology.isr[rows])
+    size = topology.in_sync[rows]
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]
     return SingleFailures(
         moved=np.bincount(leader[takes], minlength=brokers).astype(np.int32),
-        leaderless=np.bincount(leader[~takes], minlength=brokers).astype(np.int32),
+        leaderless=np.bincount(leader[~takes & ~hides], minlength=brokers).astype(np.int32),
         unclean=np.bincount(leader[~clean & some], minlength=brokers).astype(np.int32),
         under=np.bincount(here[touched], minlength=brokers).astype(np.int32),
+        unsure=np.bincount(leader[~takes & hides], minlength=brokers).astype(np.int32),
         cpu=matrix(cpu),
         out=matrix(out),
         gained=matrix(None).astype(np.int32),
@@ -274,10 +276,15 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 
 
 def headroom(
-    cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], leaderless: int, parameters: BrokerLoadParameters
+    cluster: Cluster,
+    failed: Flags,
+    after_sums: dict[str, Floats],
+    leaderless: int,
+    unsure: int,
+    parameters: BrokerLoadParameters,
 ) -> dict[str, Any]:
-    """Return the columns on capacity of a failure that leaves partitions ``leaderless``: survivors' loads ``after_sums`` (by
-    resource) compared with the capacity thresholds.
+    """Return the columns on capacity of a failure that leaves partitions ``leaderless``, or may (``unsure``): survivors' loads
+    ``after_sums`` (by resource) compared with the capacity thresholds.
 
     How many survivors are over a threshold, and over one that they were not over before; the one nearest to (or furthest over)
     one, in words, and its distance in % of the capacity; whether the failure can be survived (None: not all loads and capacities
@@ -291,7 +298,8 @@ def headroom(
     over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (every, new))
     known = not (cluster.lacking or any(np.isnan(found.share[survivors]).any() for found in now.values()))
     row: dict[str, Any] = {"over": over, "newly_over": newly_over, "worst": "", "headroom_pct": None}
-    row["survivable"] = False if leaderless or over else True if known else None
+    row["survivable"] = False if leaderless or over else True if known and not unsure else None
+    row["unsure"] = unsure
     tightest_of, room = tightest(cluster, after_sums, survivors, parameters)
     if not np.isnan(room).all() and (over or not cluster.lacking):
         place = int(np.nanargmin(room))
@@ -305,10 +313,12 @@ def single_headroom(
     """Return what ``headroom`` does of every single-broker failure [B]."""
     before = {name: cluster.sums.raw(name) for name in RESOURCES}
     out = []
-    for down, leaderless in enumerate(failures.leaderless.tolist()):
+    for down, (leaderless, unsure) in enumerate(
+        zip(failures.leaderless.tolist(), failures.unsure.tolist(), strict=True)
+    ):
         failed = np.arange(cluster.topology.brokers) == down
         gained = {"CPU": before["CPU"] + failures.cpu[down], "NW_OUT": before["NW_OUT"] + failures.out[down]}
-        out.append(headroom(cluster, failed, before | gained, leaderless, parameters))
+        out.append(headroom(cluster, failed, before | gained, leaderless, unsure, parameters))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.broker_load.model.topology import Flags, Topology, across, any_of
+from engine.broker_load.model.topology import Flags, Topology, any_of
 from engine.core.units import named
 from engine.core.view import Finding, Headline, Level
 
@@ -42,9 +42,9 @@ def states(topology: Topology, min_in_sync: int) -> dict[str, Flags]:
     first = topology.replicas[:, 0] if topology.size else topology.leader
     found = (
         ~led & any_of(topology.held),
-        led & (across(topology.isr) < topology.min_in_sync(min_in_sync)),
+        led & (topology.in_sync < topology.min_in_sync(min_in_sync)),
         any_of(topology.offline_replicas),
-        led & any_of(missing(topology)),
+        led & (any_of(missing(topology)) | topology.short),
         moving,
         led & ~moving & (first >= 0) & (topology.leader != first),
     )
@@ -73,6 +73,10 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
             text += f"; {how} broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
         if name == "under min ISR" and not brokers:
             advice = "producers with acks=all fail: it is more than there are replicas: lower it, or add replicas"
+        eligible = topology.ids[np.unique(topology.replicas[rows][topology.elr[rows]])].tolist()
+        if name == "without leader" and eligible:
+            advice = "no client can read or write them: bring back one that may lead without loss (ELR): "
+            advice += f"broker{'s' if len(eligible) > 1 else ''} {named(eligible, 6)}"
         row = rows[0]
         key = ("partitions", (topology.topics[topology.topic[row]], int(topology.partition[row])))
         told.append(Finding(level, subject, f"{text}; {advice}", key))

@@ -86,7 +86,8 @@ def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | No
     """Return rows of table ``topology`` made of ``leads`` (see ``leaders``) and the brokers that hold replicas.
 
     The order of replicas is unknown: the leader comes first, then the others by id. All count as in sync if the reported
-    number is that large, else only the leader does.
+    number is that large, else only the leader does; what is in sync beyond them is ``hidden``. Where nothing counts the
+    replicas of a partition and only its leader is found, one more may be in sync.
     """
     rows = leads.with_columns(_dotless().alias("name"))
     if held is not None:
@@ -101,24 +102,37 @@ def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | No
     whole = pl.col("synced").fill_null(0) >= pl.col("replicas").list.len()
     rows = rows.with_columns(pl.when(whole | pl.col("synced").is_null()).then("replicas").otherwise("isr").alias("isr"))
     none = pl.lit([], pl.List(pl.Int32))
-    frame = TOPOLOGY.frame(rows.select("time_ms", *_PARTITION, "leader", "replicas", "isr", none.alias("offline")))
+    found = pl.col("replicas").list.len().cast(pl.Int64)
+    unseen = pl.coalesce(pl.col("total") - found, (found <= 1).cast(pl.Int64))
+    rows = _counted(rows, facts).with_columns(
+        pl.coalesce(pl.col("synced") - pl.col("isr").list.len(), unseen).clip(0).cast(pl.Int32).alias("hidden"),
+        (pl.col("synced") < pl.col("total")).alias("short"),
+        none.alias("offline"),
+    )
+    columns = ["time_ms", *_PARTITION, "leader", "replicas", "isr", "offline", "hidden", "short"]
+    frame = TOPOLOGY.frame(rows.select(columns))
     return frame.sort("time_ms", *_PARTITION)
+
+
+def _counted(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``rows`` of partitions with the number of replicas that exporters report of each (``total``, null unknown)."""
+    wanted = counts(facts, raw_metrics.REPLICAS)
+    by_topic = wanted.filter(pl.col("partition").is_null()).select("topic", pl.col("count").alias("of_topic"))
+    joined = rows.join(wanted, on=_PARTITION, how="left", maintain_order="left")
+    joined = joined.join(by_topic, on="topic", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("count", "of_topic").alias("total"))
 
 
 def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:
     """Return in words what exporters cannot say about a topology made of ``placed``."""
-    wanted = counts(facts, raw_metrics.REPLICAS)
-    by_topic = wanted.filter(pl.col("partition").is_null()).select("topic", pl.col("count").alias("of_topic"))
-    newest = placed.unique(_PARTITION, keep="last", maintain_order=True)
-    known = newest.join(wanted, on=_PARTITION, how="left").join(by_topic, on="topic", how="left")
-    known = known.select(pl.col("replicas").list.len().alias("found"), pl.coalesce("count", "of_topic").alias("count"))
-    short = known.filter(pl.col("count") > pl.col("found")).height
-    alone = known.filter(pl.col("count").is_null() & (pl.col("found") <= 1)).height
+    known = _counted(placed.unique(_PARTITION, keep="last", maintain_order=True), facts)
+    found = pl.col("replicas").list.len()
+    unplaced = known.filter(pl.coalesce(pl.col("total") > found, found <= 1)).height
     synced = facts.filter(pl.col("fact") == raw_metrics.IN_SYNC).height > 0
     parts = ["in which order replicas are assigned" + ("" if synced else ", which are in sync")]
-    if short or alone:
+    if unplaced:
         parts.insert(
-            0, f"where the followers of {short + alone} of {known.height} partitions are (no broker reports a size)"
+            0, f"where the followers of {unplaced} of {known.height} partitions are (no broker reports a size)"
         )
     return (
         "the topology is made from exporters' series: leaders as reported, followers by the sizes they report; no exporter "

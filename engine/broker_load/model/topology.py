@@ -84,8 +84,9 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
     without one; ``isr``, ``elr``, ``offline``, ``adding`` and ``removing`` (by a reassignment), ``observers`` [P, R] flags by
     position; ``moving`` [P] whether a reassignment is in progress; ``elr_known`` [P]; ``min_isr`` [P], -1 unknown;
-    ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which metrics are
-    found; codes index ``norm_names``.
+    ``unclean`` [P] -1 unknown, 0, 1; ``hidden`` [P] number of further replicas that are, or may be, in sync on brokers that
+    nothing names; ``short`` [P] whether fewer replicas are in sync than there are. ``norm`` [T] code of the topic's name with
+    dots as underscores, by which metrics are found; codes index ``norm_names``.
     """
 
     leader: Ints
@@ -100,6 +101,8 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
     moving: Flags
     min_isr: Ints
     unclean: npt.NDArray[np.int8]
+    hidden: Ints
+    short: Flags
     ids: Ints
     hosts: tuple[str, ...]
     racks: tuple[str, ...]
@@ -122,6 +125,11 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
     def held(self) -> Flags:
         """[P, R] whether the position holds a replica."""
         return self.replicas >= 0
+
+    @cached_property
+    def in_sync(self) -> Ints:
+        """[P] number of replicas in sync, also of those on brokers that nothing names."""
+        return across(self.isr) + self.hidden
 
     @cached_property
     def whole(self) -> Flags:
@@ -393,6 +401,10 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         given = rows.height and name in rows.columns
         return _among(replicas_ids, rows[name]) if given else np.zeros(replicas_ids.shape, np.bool_)
 
+    def counted(name: str) -> Ints:
+        given = rows[name].cast(pl.Int32).fill_null(0).to_numpy() if name in rows.columns else np.zeros(rows.height)
+        return given.astype(np.int32)
+
     marks: dict[str, Any] = {
         name: marked(name) for name in ("isr", "elr", "offline", "adding", "removing", "observers")
     }
@@ -417,6 +429,8 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         moving=moving,
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
+        hidden=counted("hidden"),
+        short=counted("short") > 0,
         **who,
         **marks,
         norm=dotless.cast(pl.Enum(norm_names)).to_physical().to_numpy().astype(np.int32),

@@ -249,12 +249,15 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     points = pl.DataFrame([file.points["value"], file.points["time_ms"], take])
     if (take < 0).any():
         points = points.filter(take >= 0)
-    finite = points["value"].is_finite()
-    if not finite.all():
-        odd = points.filter(~finite)
-        first = mapped[odd["take"][:1]]
-        problems += _problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height)
-        points = points.filter(finite)
+    below = (points["value"] < 0) & (mapped["id_of"] == raw_metrics.SIZE).gather(points["take"])
+    for kind, reason, odd in (
+        ("not-finite", "NaN or infinite sample left out", ~points["value"].is_finite()),
+        ("negative-size", "negative size left out", below),
+    ):
+        if odd.any():
+            some = points.filter(odd)
+            problems += _problem(source, kind, reason, mapped[some["take"][:1]], some.height)
+    points = points.filter(points["value"].is_finite() & ~below)
     place = mapped["place"].gather(points["take"])
     if mapped["place"].n_unique() < mapped.height or (not file.answer and points.height > mapped.height):
         keys = points.select("time_ms", "value").with_columns(place)

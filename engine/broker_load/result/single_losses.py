@@ -22,6 +22,8 @@ BROKER_LIMIT = 3000  # most brokers for which every single failure is computed: 
 MATRIX_LIMIT = 250  # most brokers for which the rolling-restart matrix is computed: its rows grow with their square
 GROUP_LIMIT = 64  # most racks whose loss is computed
 
+UNPLACED = "nothing names the brokers of their followers: run kafka-topics --describe"
+
 Row = dict[str, Any]  # a row of result table ``failures``
 
 
@@ -73,20 +75,29 @@ def find(cluster: Cluster, parameters: BrokerLoadParameters) -> Losses | None:
 def outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> Row:
     """Return the row of result table ``failures`` for the failure called ``name``."""
     election, loads = aftermath.election, {name: aftermath.sums.raw(name) for name in RESOURCES}
-    leaderless = int((election.moved & (election.new < 0)).sum())
+    stops, hides = election.moved & (election.new < 0), cluster.topology.hidden[election.rows] > 0
+    leaderless, unsure = (int((stops & flags).sum()) for flags in (~hides, hides))
     return {
         "failure": name,
         "moved": int((election.moved & (election.new >= 0)).sum()),
         "leaderless": leaderless,
         "unclean": int((election.moved & election.unclean).sum()),
         "under_min_isr": int((election.under & ~election.under_before).sum()),
-        **failover.headroom(cluster, aftermath.failed, loads, leaderless, parameters),
+        **failover.headroom(cluster, aftermath.failed, loads, leaderless, unsure, parameters),
     }
 
 
 def _badness(row: Row) -> tuple[float, ...]:
     room = math.inf if row["headroom_pct"] is None else row["headroom_pct"]
-    return -row["leaderless"], -row["over"], -row["newly_over"], -row["under_min_isr"], room, -row["moved"]
+    return (
+        -row["leaderless"],
+        -row["unsure"],
+        -row["over"],
+        -row["newly_over"],
+        -row["under_min_isr"],
+        room,
+        -row["moved"],
+    )
 
 
 def level(row: Row) -> Level:
@@ -100,7 +111,8 @@ def in_words(row: Row) -> str:
     """Describe a loss: partitions without a leader or enough in-sync replicas, brokers over capacity, and the headroom."""
     words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
     words += [under(row)] if row["under_min_isr"] > row["leaderless"] else []
-    if row["survivable"] is None:
+    words += [unsure(row)] if row["unsure"] else []
+    if row["survivable"] is None and not row["unsure"]:
         words.append("the load of the survivors is unknown")
     elif row["over"] or not words:
         words.append(over(row))
@@ -112,6 +124,11 @@ def in_words(row: Row) -> str:
 def under(row: Row) -> str:
     """Return how many partitions a loss puts under min.insync.replicas."""
     return plural(row["under_min_isr"], "partition") + " under min ISR"
+
+
+def unsure(row: Row) -> str:
+    """Return for how many partitions nothing places the replica that may lead after a loss."""
+    return f"whether {plural(row['unsure'], 'partition')} keep{'s' if row['unsure'] == 1 else ''} a leader is unknown"
 
 
 def over(row: Row) -> str:
@@ -168,6 +185,8 @@ def _headline(losses: Losses, lost: list[Row], stops: list[Row], on_top: bool) -
         return Headline(label, f"{', '.join(of)} not survivable", basis, "severe")
     if losses.leaderless:
         return Headline(label, f"{plural(losses.leaderless, 'partition')} lost already", basis, "critical")
+    if worst["unsure"]:
+        return Headline(label, unsure(worst), UNPLACED, "moderate" if stops else "")
     if any(row["survivable"] is None for row in losses.rows):
         return Headline(label, "leaders survive, load unknown", losses.missing, "moderate" if stops else "")
     if stops:
@@ -183,6 +202,8 @@ def _findings(losses: Losses, lost: list[Row], stops: list[Row]) -> list[Finding
         )
         for row in lost
     ]  # fmt: skip
+    if losses.rows[0]["unsure"] and not lost:
+        found.append(Finding("moderate", "single failures", f"{unsure(losses.rows[0])}: {UNPLACED}"))
     if stops:
         most = max(stops, key=lambda row: row["under_min_isr"])
         text = f"{len(stops)} of {len(losses.rows)} single failures would stop producers with acks=all, most: "

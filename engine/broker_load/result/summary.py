@@ -12,7 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import replication
-from engine.broker_load.model.topology import words_at
+from engine.broker_load.model.topology import Topology, words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
 from engine.core.units import named, plural
@@ -84,11 +84,25 @@ def add(
         Finding("moderate", subject, f"silent: {detail}", ("ledger", ("stale-scrape", subject)))
         for subject, detail in silent.iter_rows()
     )
+    builder.findings.extend(_rackless(topology))
     if cluster.missing:
         builder.findings.append(Finding("moderate", _unknown(cluster), cluster.missing))
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""
     builder.notes.append(f"{_LOADS[parameters.mode]}: {provision}, {why}{single}")
+
+
+def _rackless(topology: Topology) -> list[Finding]:
+    """Return a finding on live brokers without a rack where others have one."""
+    each = zip(topology.ids.tolist(), topology.racks, topology.hosts, topology.alive.tolist(), strict=True)
+    living = [(broker, rack in ("", host)) for broker, rack, host, alive in each if alive]
+    bare = [broker for broker, without in living if without]
+    if not 0 < len(bare) < len(living):
+        return []
+    text = "no rack is known of {}, but of other brokers: its host counts as one; set broker.rack, or name it in brokers.csv"
+    subject = f"broker{'s' if len(bare) > 1 else ''} {named(bare, 6)}"
+    text = text.format("it" if len(bare) == 1 else "each of them")
+    return [Finding("moderate", subject, text, ("brokers", (bare[0],)))]
 
 
 def _unknown(cluster: Cluster) -> str:
@@ -150,6 +164,26 @@ def failed_directories(directories: pl.DataFrame) -> list[Finding]:
             f"failed ({error.rpartition('.')[2]}): its replicas are offline; replace the disk and restart the broker",
         )
         for broker, path, error in failed.sort("broker", "log_dir").iter_rows()
+    ]  # fmt: skip
+
+
+def full_directories(directories: pl.DataFrame, brokers: pl.DataFrame, limit: float) -> list[Finding]:
+    """Return a finding for each log directory in rows of ``DIRECTORIES`` that is fuller than ``limit`` (%), the fullest first,
+    unless the disk of its broker in rows of ``BROKERS`` is judged and is this directory alone."""
+    judged = brokers.filter(pl.col("disk_pct").is_finite())["broker"].implode()
+    several = pl.len().over("broker") > 1
+    full = directories.filter((pl.col("source") == "reported") & (several | ~pl.col("broker").is_in(judged)))
+    rows = full.filter(pl.col("disk_pct") > limit).sort(
+        "disk_pct", "broker", "log_dir", descending=[True, False, False]
+    )
+    return [
+        Finding(
+            "severe", f"log directory {row['log_dir']} of broker {row['broker']}",
+            f"{row['disk_pct']:.1f}% of {row['capacity_mb']:,.0f} MB used, limit {limit:g}%; a full directory fails: move "
+            "replicas to another one, shorten retention or add disks",
+            ("directories", (row["broker"], row["log_dir"], row["source"])),
+        )
+        for row in rows.iter_rows(named=True)
     ]  # fmt: skip
 
 

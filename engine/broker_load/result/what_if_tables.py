@@ -184,6 +184,7 @@ def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: 
     level = single_losses.level(outcome)
     known = outcome["survivable"] is not None or outcome["over"]
     text = f"{outcome['leaderless']} leaderless, " + (f"{under} under min ISR, " if under else "")
+    text += f"{outcome['unsure']} unknown, " if outcome["unsure"] else ""
     text += single_losses.over(outcome) if known else "load unknown"
     if dead:
         builder.summary["failover"] = text = "already dead"

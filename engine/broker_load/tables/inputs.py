@@ -75,6 +75,8 @@ TOPOLOGY = Table(
         Column(
             "observers", IDS, "Broker ids of Confluent's observers, which are not in sync by design; null without any."
         ),
+        Column("hidden", pl.Int32, "Further replicas that are, or may be, in sync on brokers that nothing names."),
+        Column("short", pl.Boolean, "Whether fewer replicas are in sync than there are, as counts of exporters say."),
     ),
 )
 REASSIGNING = Table(
