@@ -3,6 +3,8 @@ settings."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 
@@ -209,7 +211,7 @@ def _remedy(s: ReplicatedScenario, hit: np.ndarray) -> str:
     if s.planned.partitions is not None:
         return "; give each partition a second owner"
     have, unit = _holders(s)
-    lacking = 3 - have
+    lacking = max(strategy.settings.replication, 3) // 2 + 2 - have  # a write needs one fewer
     verb = "add" if unit == "zone" else "start"
     start = f"{verb} {lacking} more {unit}{'s' if lacking > 1 else ''}" if lacking > 0 else ""
     if strategy.settings.replication < 3:
@@ -242,7 +244,10 @@ def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
         after = planned.with_failed(failed)
         effects = _effects(s, after, float(after.lost_share[0] - planned.lost_share[0]))
         if effects:
-            findings.append(Finding("moderate", f"zone:{zone}", f"if the zone fails, {effects}"))
+            subject, text = (
+                (f"zone:{zone}", "if the zone fails") if zone else ("members without a zone", "if all of them fail")
+            )
+            findings.append(Finding("moderate", subject, f"{text}, {effects}"))
     return findings
 
 
@@ -264,19 +269,39 @@ def _assumptions(s: ReplicatedScenario) -> list[Finding]:
 def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
     ring, settings = s.planned.ring, replicated_ring(s.live).settings
     replication, most = settings.replication, settings.replication // 2
-    zones = len([zone for zone in ring.tokens.zones if zone])
+    zones, homeless = len({m.zone for m in ring.members if m.tokens}), [m.id for m in ring.members if not m.zone]
     findings = _aligned(s, context)
-    if settings.zone_aware and 1 < zones < min(replication, 3):
-        text = f"{zones} hold {zones} replicas of factor {replication}: no failure is tolerated; add a third zone"
-        findings.append(Finding("moderate", "zones", text))
+    if settings.zone_aware and not homeless:
+        findings += _uneven_zones(s)
+        if replication > 2 and 1 < zones == most + 1:
+            text = f"{zones} hold {zones} replicas of factor {replication}: no failure is tolerated; add 1 more zone"
+            findings.append(Finding("moderate", "zones", text))
+    elif settings.zone_aware and zones > 1:
+        text = "without a zone, but others have one: several replicas of a key may lie there; set instance_availability_zone"
+        findings.append(Finding("moderate", some(homeless), text, ("nodes", (homeless[0],))))
     if not settings.zone_aware and len(ring.members) > 3 and replication >= 2 and s.planned.reads_ok[0]:
         text = f"without zones, those of the whole ring survive {most} missing of {len(ring.members)} nodes, not {most + 1}"
         findings.append(Finding("moderate", "queries", text))
-    missing = [m.id for m in ring.members if not m.tokens]
-    if missing:
-        text = f"without tokens: no key is placed there, but queries still count {('they' if missing[1:] else 'it')}"
-        findings.append(Finding("low", some(missing), text))
+    for names, what in (
+        ([m.id for m in ring.members if not m.tokens],
+            "without tokens: no key is placed there, but queries still count"),
+        ([m.id for m in ring.members if m.read_only],
+            "read-only: new data of tenants is written elsewhere, but shares of the whole ring still count"),
+    ):  # fmt: skip
+        if names:
+            findings.append(Finding("low", some(names), f"{what} {'them' if names[1:] else 'it'}"))
     return findings
+
+
+def _uneven_zones(s: ReplicatedScenario) -> list[Finding]:
+    """Find the zone whose nodes hold far more keys each than those of others, as it has fewer of them."""
+    share, sizes = s.planned.share, Counter(m.zone for m in s.planned.ring.members if m.tokens)
+    if not share.any() or max(sizes.values()) < 2 * min(sizes.values()):
+        return []
+    fewest, most = min(sizes, key=lambda zone: sizes[zone]), max(sizes.values())
+    times = share[list(s.zones[fewest])].max() / share[share > 0].mean()
+    text = f"{units.plural(sizes[fewest], 'node')} where another zone has {most}: up to {times:.2f} × the mean share of keys each"
+    return [Finding("moderate", f"zone:{fewest}", f"{text}; start {most - sizes[fewest]} more there")]
 
 
 def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:

@@ -277,7 +277,8 @@ def _headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline,
     if summary["moved_share"]:
         lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
     if after.partitions is None:
-        held = int(((after.share > 0) | (after.loads > 0)).sum())
+        writable = np.array([not m.read_only for m in after.ring.members], dtype=bool)
+        held = int((writable & ((after.share > 0) | (after.loads > 0))).sum())
         return (*lines, nodes_line(held, s, units.plural(summary["tokens"], "token")))
     answering = int((after.ring.reading & ~after.failed).sum())
     return (*lines, nodes_line(answering, s, counted(summary["partitions"], "partition"), "answer queries"))
