@@ -231,8 +231,7 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     low, high = limits.lower * room, limits.upper * room
     host, host_room = cluster.load(resource), cluster.room(resource)
     over = (load > high) & (host > limits.upper * host_room)
-    under = (load < low) & (host < limits.lower * host_room)
-    bad, limit = alive & (over | under), np.where(over, high, low)
+    bad, limit = alive & (over | ((load < low) & (host < limits.lower * host_room))), np.where(over, high, low)
     if resource == "CPU":
         load, limit = _of_cores(cluster, load), _of_cores(cluster, limit)
     return _beyond(cluster, bad, load, limit, unit)
@@ -259,8 +258,9 @@ def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decis
     low = np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0)
     excess = np.where(alive[broker_of], np.maximum(held - high[topic_of], low[topic_of] - held), 0)
     # Brokers without a replica of the topic have 0, which is too few where the limit is above.
-    holders = np.bincount(topic_of[alive[broker_of]], minlength=kinds)
-    lacking = cluster.model_topics & (low > 0) & (holders < alive.sum())
+    lacking = (
+        cluster.model_topics & (low > 0) & (np.bincount(topic_of[alive[broker_of]], minlength=kinds) < alive.sum())
+    )
     bad = np.union1d(topic_of[excess > 0], np.flatnonzero(lacking))
     if not len(bad):
         return False, "", 0
@@ -314,8 +314,7 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
     satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
     broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
     count = int(counts[names == topic * topology.brokers + broker].sum())
-    detail = f"topic {topology.topics[topic]}: {plural(count, 'leader')} on broker {topology.ids[broker]}"
-    return True, detail, len(bad)
+    return True, f"topic {topology.topics[topic]}: {plural(count, 'leader')} on broker {topology.ids[broker]}", len(bad)
 
 
 def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:

@@ -206,8 +206,7 @@ class Model(msgspec.Struct, frozen=True, eq=False, dict=True):
         """What brokers measured over the windows used."""
         past = [one for one in self.used if one is not None]
         sizes = [size for one in reversed(past) for size in self.sums[one.index].sizes]
-        runs = [run for one in past for run in one.runs]
-        return measured.measure(runs, sizes, self.topology, self.capacities.cores)
+        return measured.measure([run for one in past for run in one.runs], sizes, self.topology, self.capacities.cores)
 
 
 def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> Model | None:
@@ -236,8 +235,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     context.check()
     finished = _finished(samples_given, final, set(traces), window_ms)
     split = _split(finished, window_ms)
-    held = {index for index, one in traces.items() if any(one.taken)}
-    sampled_windows = sorted({*held, *split} or traces)
+    sampled_windows = sorted({*{index for index, one in traces.items() if any(one.taken)}, *split} or traces)
     chosen = windows.choose(sampled_windows, at_ms, window_ms, parameters.windows)
     # The window before them may have served as neighbour of the oldest one.
     looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen

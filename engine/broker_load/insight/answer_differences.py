@@ -139,8 +139,9 @@ def _directories(shown: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Check]:
 def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
     """Return leaders as given by the answer (source upstream) and followers by Cruise Control's rule (source derived)."""
     into, out = pl.col("nw_in"), pl.col("nw_out")
-    ratio = weights.c * into / (weights.a * into + weights.b * out)
-    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
+    share = (
+        pl.when((into == 0) & (out == 0)).then(0.0).otherwise(weights.c * into / (weights.a * into + weights.b * out))
+    )
     last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
     leaders = last.with_columns(
         pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
@@ -155,5 +156,4 @@ def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
     ours = {"cpu": "cpu_pct_cores", "disk": "disk_mb", "nw_in": "nw_in_kbs", "nw_out": "nw_out_kbs"}
     columns = ["topic", "partition", "broker", "leader", *ours, "source"]
     both = pl.concat([leaders.select(columns), followers.select(columns)]).rename(ours)
-    order = ["topic", "partition", "source", "broker"]
-    return REPLICAS.frame(both.sort(order, descending=[False, False, True, False]))
+    return REPLICAS.frame(both.sort(["topic", "partition", "source", "broker"], descending=[False, False, True, False]))

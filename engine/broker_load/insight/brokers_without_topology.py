@@ -51,8 +51,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not held.height:
         held = reported.group_by("topic", "partition").agg(pl.col("broker").alias("replicas"))
     table = identity.by_bytes(table, reported)
-    who = identity.resolve(table, held, listed, inputs.table("machines"))
-    ids = dict(who.ids)
+    ids = dict(identity.resolve(table, held, listed, inputs.table("machines")).ids)
     serving = identity.carriers(table)
     names = identity.together(table["host"].drop_nulls().unique().to_list(), inputs.table("machines"))
     served = {names[host] for host in serving} or set(names.values())

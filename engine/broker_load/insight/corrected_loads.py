@@ -143,8 +143,7 @@ def fitted(
     leader = a * plain.nw_in + b * np.where(plain.leads, values.bytes_out[:, None], 0.0)
     cpu = np.where(plain.leads, leader, c * plain.nw_in) * per_core
     as_follower = c * values.bytes_in * np.nan_to_num(cores, nan=1.0)[np.maximum(topology.leader, 0)]
-    demoted = np.where(topology.leader >= 0, as_follower, 0.0)
-    return replace(plain, cpu=np.where(plain.held, cpu, 0.0), demoted=demoted)
+    return replace(plain, cpu=np.where(plain.held, cpu, 0.0), demoted=np.where(topology.leader >= 0, as_follower, 0.0))
 
 
 def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:

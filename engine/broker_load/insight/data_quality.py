@@ -129,8 +129,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
     """Return the rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
-    shared_names = np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1)
-    for code in shared_names.tolist():
+    for code in np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1).tolist():
         name = topology.norm_names[code]
         same = [topology.topics[i] for i in np.flatnonzero(topology.norm == code).tolist()]
         led = [set(np.unique(topology.leader[topology.topic == topology.topics.index(t)]).tolist()) for t in same]

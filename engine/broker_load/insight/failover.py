@@ -65,8 +65,7 @@ def _next_leaders(
     topic_unclean = topology.unclean[rows]
     allowed = np.where(topic_unclean >= 0, topic_unclean == 1, parameters.unclean_leader_election)
     position = np.where(clean, first_of(eligible), first_of(living))
-    chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
-    return chosen, clean, some, allowed
+    return (here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)), clean, some, allowed
 
 
 def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -> Election:
@@ -82,8 +81,7 @@ def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -
     # An unclean leader is alone in sync again.
     left = across(topology.isr[rows] & ~hit[rows]) + topology.hidden[rows]
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
-    before = topology.in_sync[rows]
-    return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, before < need)
+    return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, topology.in_sync[rows] < need)
 
 
 def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) -> Ints:
@@ -95,8 +93,7 @@ def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) 
 def physical_out(cluster: Cluster) -> Floats:
     """Return network out [B] without the fetches of dead or offline followers."""
     topology = cluster.topology
-    off = topology.offline_replicas & topology.held
-    rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
+    rows = np.flatnonzero(any_of(topology.offline_replicas & topology.held) & (topology.leader >= 0))
     out = cluster.sums.nw_out.copy()
     if len(rows):
         lost = _dead_followers(topology, rows, topology.leader[rows], ~topology.alive) * cluster.loads.follower_in[rows]
@@ -125,8 +122,7 @@ def after(cluster: Cluster, failed: Flags, parameters: BrokerLoadParameters) -> 
     physical = physical_before.copy()
     np.subtract.at(physical, old, full - _dead_followers(topology, rows, old, ~topology.alive) * flow)
     stays = new >= 0
-    sent = full - _dead_followers(topology, rows, new, dead) * flow
-    np.add.at(physical, new[stays], sent[stays])
+    np.add.at(physical, new[stays], (full - _dead_followers(topology, rows, new, dead) * flow)[stays])
     return Aftermath(failed, election, sums, physical_before, np.where(dead, 0.0, np.maximum(physical, 0.0)))
 
 
@@ -135,9 +131,7 @@ def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
     loads = cluster.loads
     lead = loads.leads[rows]
     cpu = across(np.where(lead, loads.cpu[rows], 0.0)) - loads.demoted[rows]
-    out = across(np.where(lead, loads.nw_out[rows], 0.0))
-    arriving = across(np.where(lead, loads.nw_in[rows], 0.0))
-    return cpu, out, arriving
+    return cpu, across(np.where(lead, loads.nw_out[rows], 0.0)), across(np.where(lead, loads.nw_in[rows], 0.0))
 
 
 def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[Floats, Floats, Floats]) -> BrokerSums:
@@ -202,8 +196,7 @@ def demote(cluster: Cluster, demoted: Flags) -> Cluster:
     rows, here, fit = rows[any_of(fit)], here[any_of(fit)], fit[any_of(fit)]
     new = here[np.arange(len(rows)), first_of(fit)] if len(rows) else np.empty(0, np.int32)
     after = lead(cluster, rows, new.astype(np.int32))
-    last = np.where(topology.held, topology.spread(demoted), 2)
-    order = np.argsort(last, axis=1, kind="stable")
+    order = np.argsort(np.where(topology.held, topology.spread(demoted), 2), axis=1, kind="stable")
 
     def sorted_(part: Topology | Loads, names: Iterable[str]) -> dict[str, Any]:
         return {name: np.take_along_axis(getattr(part, name), order, axis=1) for name in names}
@@ -261,8 +254,7 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 
     need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
     size = topology.in_sync[rows]
-    falls = (size >= need) & (size - 1 < need)
-    touched = topology.isr[rows] & falls[:, None]
+    touched = topology.isr[rows] & ((size >= need) & (size - 1 < need))[:, None]
     return SingleFailures(
         moved=np.bincount(leader[takes], minlength=brokers).astype(np.int32),
         leaderless=np.bincount(leader[~takes & ~hides], minlength=brokers).astype(np.int32),

@@ -69,8 +69,7 @@ def choose(observations: Observations, per_cell: int = 20) -> Flags:
     bucket = bucket_of(observations.cpu)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nan_to_num(observations.bytes_in / (observations.bytes_in + observations.bytes_out))
-    ratio = np.minimum((share * 10).astype(np.int64), 9)
-    cell = bucket * 10 + ratio
+    cell = bucket * 10 + np.minimum((share * 10).astype(np.int64), 9)
     for number in np.unique(cell).tolist():
         members = np.flatnonzero(cell == number)
         if len(members) > per_cell:
@@ -102,8 +101,7 @@ def fit(observations: Observations) -> Fit:
         return Fit(nothing, nothing, nothing, None, None, chosen, "no traffic in any observation", False)
     columns = np.flatnonzero(present)
     scaled = design[:, columns] / scale[columns]
-    lengths = np.sqrt((scaled**2).sum(axis=0))
-    condition = float(np.linalg.cond(scaled / lengths))
+    condition = float(np.linalg.cond(scaled / np.sqrt((scaled**2).sum(axis=0))))
     weights = non_negative(scaled, used.typical_cpu())
     half = half_widths(scaled, used.typical_cpu() - scaled @ weights)
     low, high = (nothing, nothing) if half is None else (

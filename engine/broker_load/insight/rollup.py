@@ -133,8 +133,9 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     facts = cluster_facts.facts(inputs, at_ms)
     if not (directories.height or rooms or facts.height):
         return DIRECTORIES.empty()
-    schema = {"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64}
-    room = pl.DataFrame(rooms, schema=schema, orient="row")
+    room = pl.DataFrame(
+        rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64}, orient="row"
+    )
     on = ["broker", "log_dir"]
     frame = directories.join(replicas, on=on, how="left").join(room, on=on, how="full", coalesce=True)
     # A directory listed without replicas is empty; one that no report lists is unknown.

@@ -68,8 +68,7 @@ def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...
 
     ``topic`` is the name with dots as underscores, as Kafka's metrics have it.
     """
-    sized = past.filter("sized")
-    newest = sized.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host", "broker"))
+    newest = past.filter("sized").filter(pl.col("time_ms") == pl.col("time_ms").max().over("host", "broker"))
     tick, files = ["host", "broker", "time_ms"], set(newest["file"].unique().to_list())
     moments = newest.select(tick).unique()
     since = moments["time_ms"].min() if moments.height else 0
@@ -110,8 +109,7 @@ def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | No
         none.alias("offline"),
     )
     columns = ["time_ms", *_PARTITION, "leader", "replicas", "isr", "offline", "hidden", "short"]
-    frame = TOPOLOGY.frame(rows.select(columns))
-    return frame.sort("time_ms", *_PARTITION)
+    return TOPOLOGY.frame(rows.select(columns)).sort("time_ms", *_PARTITION)
 
 
 def _counted(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
@@ -119,8 +117,9 @@ def _counted(rows: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     wanted = counts(facts, raw_metrics.REPLICAS)
     by_topic = wanted.filter(pl.col("partition").is_null()).select("topic", pl.col("count").alias("of_topic"))
     joined = rows.join(wanted, on=_PARTITION, how="left", maintain_order="left")
-    joined = joined.join(by_topic, on="topic", how="left", maintain_order="left")
-    return joined.with_columns(pl.coalesce("count", "of_topic").alias("total"))
+    return joined.join(by_topic, on="topic", how="left", maintain_order="left").with_columns(
+        pl.coalesce("count", "of_topic").alias("total")
+    )
 
 
 def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:

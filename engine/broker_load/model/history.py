@@ -195,8 +195,7 @@ def _partial(inputs: Inputs, context: Context) -> str:
     rows = inputs.table("topology")
     if not rows.height:
         return ""
-    name = pl.col("topic").str.replace_all(".", "_", literal=True)
-    keys = [name, pl.col("partition").cast(pl.Int32)]
+    keys = [pl.col("topic").str.replace_all(".", "_", literal=True), pl.col("partition").cast(pl.Int32)]
     described = rows.select(keys).unique()
     sizes = [part.filter(pl.col("metric") == raw_metrics.SIZE).select(keys).unique()
              for part in inputs.parts("metrics", ticks.newest_files(ticks.of(inputs, context)))]  # fmt: skip

@@ -70,8 +70,7 @@ def cpu_trend(windows: Sequence[Sequence[BrokerRun]], final: Topology, cores: Fl
     for row, past in enumerate(windows):
         for run in past:
             cpu = _cpus(run, history.broker_cores(run.ids, final, cores))
-            percent = np.where(np.isfinite(cpu), cpu * 100.0, np.nan)
-            _pour(sums[row], counts[row], final.index_of(run.ids), percent)
+            _pour(sums[row], counts[row], final.index_of(run.ids), np.where(np.isfinite(cpu), cpu * 100.0, np.nan))
     means = _means(sums, counts)
     return [[value for value in means[:, b].tolist() if value == value] for b in range(final.brokers)]
 
@@ -159,8 +158,7 @@ def observe(past: Iterable[BrokerRun], final: Topology, cores: Floats) -> Observ
         own = history.broker_cores(run.ids, final, cores)
         cpu, has = broker_cpu(run, own)
         fetched = np.nan_to_num(run.replication_in, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        relative = np.broadcast_to(own / typical, cpu.shape)
-        rows = np.stack([cpu * 100.0, run.bytes_in, run.bytes_out, fetched, relative])
+        rows = np.stack([cpu * 100.0, run.bytes_in, run.bytes_out, fetched, np.broadcast_to(own / typical, cpu.shape)])
         parts.append(rows[:, has & np.isfinite(rows).all(axis=0)])
     rows = np.concatenate(parts, axis=1)
     return Observations(rows[0], rows[1], rows[2], rows[3], rows[4])

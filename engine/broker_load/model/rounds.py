@@ -215,8 +215,7 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
     distinct = names.unique(maintain_order=True)
     dotless = distinct.str.replace_all(".", "_", literal=True)
     every = pl.concat([pl.Series(topology.norm_names, dtype=pl.String), dotless]).unique(maintain_order=True)
-    codes = dotless.cast(pl.Enum(every)).to_physical().cast(pl.Int64)
-    table = pl.DataFrame({"topic": distinct, "code": codes})
+    table = pl.DataFrame({"topic": distinct, "code": dotless.cast(pl.Enum(every)).to_physical().cast(pl.Int64)})
     joined = names.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
     return joined["code"].to_numpy(), max(len(every), 1)
 
@@ -253,8 +252,11 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, coun
         matrix[n].ravel()[slots[known]] = megabytes[place[known]]
         nan.append(slots[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else slots[:0])
     disk = tally(found // width, megabytes, count * topology.brokers).reshape(count, topology.brokers)
-    pairs = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
-    return pairs, {"size": matrix, "nan_sizes": nan, "disk": disk}
+    return found[np.append(True, found[1:] != found[:-1])[: len(found)]], {
+        "size": matrix,
+        "nan_sizes": nan,
+        "disk": disk,
+    }
 
 
 class BrokerRun(msgspec.Struct, frozen=True, eq=False):

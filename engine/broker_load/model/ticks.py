@@ -91,8 +91,7 @@ def repeats(ticks: pl.DataFrame) -> pl.DataFrame:
     counting = ticks.filter(pl.col("host").is_not_null() & pl.col("counter"))
     if not counting.height:
         return counting.select("host", "time_ms")
-    machine = pl.col("host").str.replace(r":\d{2,5}$", "").str.to_lowercase().alias("machine")
-    counting = counting.with_columns(machine)
+    counting = counting.with_columns(pl.col("host").str.replace(r":\d{2,5}$", "").str.to_lowercase().alias("machine"))
     by_time = (
         counting.unique(["machine", "host", "time_ms", "print"])
         .group_by("machine", "time_ms")
@@ -134,8 +133,7 @@ def sources(ticks: pl.DataFrame) -> pl.DataFrame:
         before = moments.select(
             *target, pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("time_ms"), "interval"
         )
-        earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
-        needed = pl.concat([needed, earlier.select(columns)])
+        needed = pl.concat([needed, counting.drop("interval").join(before, on=[*target, "time_ms"]).select(columns)])
     since = needed.group_by("interval").agg(pl.col("time_ms").min().alias("since"))
     parts = needed.select(columns[:-1]).unique().sort(columns[:-1]).group_by("interval").agg(FILE, "version", "broker")
     parts = parts.join(ticks.group_by("interval").agg(pl.col("rows").sum()), on="interval")

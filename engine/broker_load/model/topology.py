@@ -149,8 +149,7 @@ class Topology(Partitions, frozen=True, eq=False, dict=True):
     @cached_property
     def leader_slot(self) -> tuple[Longs, Flags]:
         """[P] flat position of the leader's replica in a [P, R] array, and whether there is one."""
-        has = any_of(self.leads)
-        return np.arange(self.size, dtype=np.int64) * self.replicas.shape[1] + first_of(self.leads), has
+        return np.arange(self.size, dtype=np.int64) * self.replicas.shape[1] + first_of(self.leads), any_of(self.leads)
 
     @cached_property
     def groups(self) -> tuple[Ints, Ints, Ints, Ints]:

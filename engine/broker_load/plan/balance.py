@@ -177,8 +177,9 @@ class Balance:
             all_of_it = self._judged(offer, HARD | every if self.careful else HARD)
             for start, end in itertools.pairwise([0, *ends]):
                 part = slice(*np.searchsorted(all_of_it[0], (start, end)).tolist())
-                cells = 1 if isinstance(offer, Reordered) else len(self.wanted)
-                self.search.looked_at += ATTEMPT + (end - start) * cells
+                self.search.looked_at += ATTEMPT + (end - start) * (
+                    1 if isinstance(offer, Reordered) else len(self.wanted)
+                )
                 judged.append((all_of_it, part, name))
                 if self._take(place, broker, *judged[-1], HARD | every):
                     return True
@@ -195,8 +196,9 @@ class Balance:
             return np.arange(len(gain)), offer, gain, np.zeros((GOALS, len(gain)))
         change = candidates.effect(self.search.state, offer)
         fit = np.flatnonzero((change[held] <= EPSILON).all(axis=0))
-        loss = self.weight[:-1] @ change
-        near, placed, gain = self.relief.judged(offer.take(fit), float(self.weight[-1]), loss[fit])
+        near, placed, gain = self.relief.judged(
+            offer.take(fit), float(self.weight[-1]), (self.weight[:-1] @ change)[fit]
+        )
         return fit[near], placed, gain, change[:, fit[near]]
 
     def _take(self, place: int, broker: int, judged: Judged, part: slice, name: str, held: Flags) -> bool:

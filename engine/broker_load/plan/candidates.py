@@ -129,8 +129,7 @@ def swaps(state: State, broker: int, others: Ints, column: int, sign: int) -> Ca
 def leader_swaps(state: State, broker: int, column: int, sign: int) -> Candidates:
     """Return swaps of leaderships between ``broker`` and others, which copy nothing; as ``swaps``."""
     mine, back = leaderships(state, broker, away=True), leaderships(state, broker, away=False)
-    others = np.intersect1d(mine.target, back.source)
-    return _pairs(mine, back, others, column, sign)
+    return _pairs(mine, back, np.intersect1d(mine.target, back.source), column, sign)
 
 
 def _pairs(mine: Candidates, back: Candidates, others: Ints, column: int, sign: int) -> Candidates:
@@ -145,8 +144,7 @@ def _pairs(mine: Candidates, back: Candidates, others: Ints, column: int, sign: 
     first, second = np.concatenate(left), np.concatenate(right)
     load = mine.load[first] - back.load[second]
     keep = (sign * load[:, column] > 0) & (mine.row[first] != back.row[second])
-    taken = mine.take(first[keep])
-    return msgspec.structs.replace(taken, load=load[keep], back=second[keep], others=back)
+    return msgspec.structs.replace(mine.take(first[keep]), load=load[keep], back=second[keep], others=back)
 
 
 def _spread(load: Floats) -> Longs:
@@ -186,8 +184,7 @@ def promising(state: State, made: Candidates, place: int) -> Candidates:
         low, high = state.bounds.low[place][at], state.bounds.high[place][at]
         for value, step in ((now, 1), (now + sign * load, -1)):
             gain += step * (np.maximum(value - high, 0.0) + np.maximum(low - value, 0.0))
-    score = gain / sizes(state.problem, made)
-    best = np.argpartition(-score, CLOSE)[:CLOSE]
+    best = np.argpartition(-(gain / sizes(state.problem, made)), CLOSE)[:CLOSE]
     return made.take(np.sort(best[gain[best] > 0]))
 
 

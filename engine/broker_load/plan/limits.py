@@ -75,8 +75,7 @@ def limits(problem: Problem, sums: Floats, slack: float = 0.0, rescued: bool = F
     for lower_, upper_ in ((low, high), (host_low, host_high)):
         lower_[:] = np.where(np.isnan(lower_) | ~alive, -np.inf, np.where(exact, lower_, lower_ * (1 + slack)))
         upper_[:] = np.where(np.isnan(upper_) | ~alive, np.inf, np.where(exact, upper_, upper_ * (1 - slack)))
-    scale = np.maximum(sums[COLUMN].sum(axis=1) / count, 1e-9)
-    return Limits(low, high, scale, host_low, host_high)
+    return Limits(low, high, np.maximum(sums[COLUMN].sum(axis=1) / count, 1e-9), host_low, host_high)
 
 
 def counted_band(average: float, threshold: float) -> tuple[float, float]:
@@ -101,8 +100,7 @@ def topic_limits(problem: Problem, counts: Floats) -> tuple[Floats, Floats]:
     up, down = np.ceil(average), np.floor(average)
     least, most = TOPIC_GAPS
     high = np.clip(np.ceil(average * (1 + margin)), up + least, up + most)
-    low = np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0)
-    return low, high
+    return np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0), high
 
 
 def excess(bounds: Limits, at: object, sums: Floats, hosts: Floats) -> Floats:

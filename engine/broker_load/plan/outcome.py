@@ -432,5 +432,4 @@ def free_steps(model: Model, cluster: Cluster, parameters: BrokerLoadParameters,
 
 def needed(made: Plan) -> list[Step]:
     """Return the steps up to the last one that settles something."""
-    last = max((place for place, step in enumerate(made.steps) if step.settles), default=-1)
-    return made.steps[: last + 1]
+    return made.steps[: max((place for place, step in enumerate(made.steps) if step.settles), default=-1) + 1]

@@ -193,8 +193,7 @@ def make(
 ) -> Plan:
     """Search for a plan; ``free``: only changes that copy nothing; ``old``: a plan, as much of it as may be is a start too."""
     check, report = context
-    parameters = problem.parameters
-    verdicts = [one for one in goals.verdicts(problem.cluster, parameters) if one.goal not in goals.NOT_DEFAULT]
+    verdicts = [one for one in goals.verdicts(problem.cluster, problem.parameters) if one.goal not in goals.NOT_DEFAULT]
     names = [verdict.goal for verdict in verdicts]
     undecided = np.array([verdict.violated is None for verdict in verdicts])
     first = State(problem)
@@ -356,7 +355,8 @@ def limited(made: Plan, parameters: BrokerLoadParameters) -> Plan:
     """Return the plan up to the most steps and MB asked for, in batches."""
     steps = made.steps[: parameters.plan_max_steps] if parameters.plan_max_steps else made.steps
     if parameters.plan_max_mb:
-        total = np.cumsum([step.mb for step in steps])
-        steps = steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
+        steps = steps[
+            : int(np.searchsorted(np.cumsum([step.mb for step in steps]), parameters.plan_max_mb, side="right"))
+        ]
     done, batches = sequence.batched(made.problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
     return msgspec.structs.replace(made, steps=done, batches=batches, cut=len(made.steps) - len(steps))

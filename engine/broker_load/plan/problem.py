@@ -126,8 +126,7 @@ class Problem(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def even(self, sums: Floats) -> Floats:
         """Return the inverse [8, B] of the load each broker would have if all were used alike; 0 where unknown."""
-        whole = self.room[:, self.alive].sum(axis=1, keepdims=True)
-        share = sums[:4].sum(axis=1, keepdims=True) * self.room / whole
+        share = sums[:4].sum(axis=1, keepdims=True) * self.room / self.room[:, self.alive].sum(axis=1, keepdims=True)
         inverse = np.zeros_like(sums)
         inverse[:4] = np.where(np.isfinite(share) & (share > 0), 1.0 / share, 0.0)
         return inverse
@@ -157,8 +156,7 @@ def loads_of(cluster: Cluster) -> tuple[Floats, Floats]:
     cpu, out, one = np.where(led, loads.cpu[row, place], 0.0), loads.potential, any_of(loads.held).astype(np.float64)
     none = np.zeros(len(led))
     lead = np.stack([cpu, arriving, out, size, arriving, out, one, one], axis=1)
-    follow = np.stack([loads.demoted, arriving, none, size, none, out, none, one], axis=1)
-    return lead, follow
+    return lead, np.stack([loads.demoted, arriving, none, size, none, out, none, one], axis=1)
 
 
 def legal(problem: Problem, lists: Ints, rows: Ints, position: Ints, target: Ints) -> Flags:
@@ -172,8 +170,7 @@ def legal(problem: Problem, lists: Ints, rows: Ints, position: Ints, target: Int
     other[each, position] = False
     racks = np.where(other, problem.rack_at[lists], -2)
     shared = any_of(racks == problem.racks[target][:, None])
-    source = problem.racks[lists[each, position]]
-    spare = any_of(racks == source[:, None]) & ~problem.rack_wide[rows]
+    spare = any_of(racks == problem.racks[lists[each, position]][:, None]) & ~problem.rack_wide[rows]
     fits = problem.places[target] & ~any_of(lists == target[:, None]) & (~shared | spare)
     return np.asarray(fits & problem.movable[rows], np.bool_)
 

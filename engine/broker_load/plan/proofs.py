@@ -62,8 +62,7 @@ def _to_add(problem: Problem, column: int, total: float, allowed: float) -> str:
 
 def _one_in_each(problem: Problem) -> bool:
     """Return whether every rack must hold one replica of every partition."""
-    led = problem.cluster.topology.leader >= 0
-    count = problem.cluster.topology.count[led]
+    count = problem.cluster.topology.count[problem.cluster.topology.leader >= 0]
     return len(count) > 0 and problem.live_racks > 1 and bool((count == problem.live_racks).all())
 
 

@@ -123,8 +123,7 @@ class Search:
             self.check()
             for _ in range(int(state.offline[row])):
                 gone = np.flatnonzero((state.lists[row] >= 0) & ((state.codes[row] & LIVING) == 0))
-                where = state.lists[row, gone[0]]
-                if not self._rescue(row, int(gone[0]), "drain" if drained[where] else "offline"):
+                if not self._rescue(row, int(gone[0]), "drain" if drained[state.lists[row, gone[0]]] else "offline"):
                     break
 
     def _rescue(self, row: int, position: int, reason: str) -> bool:
@@ -242,13 +241,11 @@ class Search:
         else:
             rows, positions = candidates.replicas_on(state, others)
             targets = me[problem.places[me]]
-            rank = np.argsort(np.argsort(-full, kind="stable"))[state.lists[rows, positions]]
-            best = np.argsort(rank, kind="stable")
+            best = np.argsort(np.argsort(np.argsort(-full, kind="stable"))[state.lists[rows, positions]], kind="stable")
             rows, positions = rows[best], positions[best]
         matters = candidates.loads_at(state, rows, positions)[:, column] > 0
         rows, positions = rows[matters], positions[matters]
-        fewest = max(candidates.MOST // max(len(rows), 1), 8)
-        yield candidates.moves(state, rows, positions, targets[:fewest])
+        yield candidates.moves(state, rows, positions, targets[: max(candidates.MOST // max(len(rows), 1), 8)])
         near = others[problem.places[others]][: candidates.NEAR]
         if len(near) and problem.places[broker]:
             yield candidates.swaps(state, broker, near, column, 1 if over else -1)
@@ -260,8 +257,7 @@ class Search:
         if not len(made):
             return False
         change, distance = candidates.effect(self.state, made), candidates.distance(self.state, made)
-        before = np.arange(limits.GOALS) < goal
-        held = HARD | (before & self.chased)
+        held = HARD | ((np.arange(limits.GOALS) < goal) & self.chased)
         gain = -change[goal]
         fit = np.flatnonzero((gain > EPSILON) & (change[held] <= EPSILON).all(axis=0))
         value = 3 * gain - change[~held & self.chased & (np.arange(limits.GOALS) != goal)].sum(axis=0) - 0.05 * distance

@@ -98,8 +98,9 @@ def standings(problem: Problem, bounds: Limits, undecided: Flags, looks: list[Lo
 
 def standing(state: State, undecided: Flags) -> Standing:
     """Return how the cluster stands now."""
-    everyone = np.arange(len(state.problem.alive))
-    return standings(state.problem, state.true_bounds(), undecided, [look(state, everyone)])[0]
+    return standings(state.problem, state.true_bounds(), undecided, [look(state, np.arange(len(state.problem.alive)))])[
+        0
+    ]
 
 
 def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Iterator[Step]:
@@ -181,8 +182,7 @@ def in_order(
             check()
             placed = state.place(step.row, step.replicas, step.leader) if step.row not in held else None
             after = state.totals() if placed is not None else totals
-            worse = bool((after[HARD] > totals[HARD] + EPSILON).any()) and step.reason not in MUST
-            if placed is None or worse:
+            if placed is None or (bool((after[HARD] > totals[HARD] + EPSILON).any()) and step.reason not in MUST):
                 if placed is not None:
                     state.restore(placed)
                 held.add(step.row)

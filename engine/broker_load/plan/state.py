@@ -65,11 +65,9 @@ class State:
 
     def _add_up(self, topic: Ints) -> None:
         problem, brokers = self.problem, len(self.problem.alive)
-        held = self.problem.cluster.loads.held
-        rows, places = np.nonzero(held)
+        rows, places = np.nonzero(self.problem.cluster.loads.held)
         at = self.lists[rows, places]
-        leads = (at == self.leader[rows])[:, None]
-        each = np.where(leads, problem.as_leader[rows], problem.as_follower[rows])
+        each = np.where((at == self.leader[rows])[:, None], problem.as_leader[rows], problem.as_follower[rows])
         each[:, CPU] = self.cpu[rows, places]
         self.sums = np.stack([tally(at, each[:, column], brokers) for column in range(each.shape[1])])
         kinds = len(problem.cluster.topology.topics)

@@ -141,8 +141,7 @@ class Relief:
         else:
             leader = np.where(made.source == leader, made.target, leader)
             lists[each, made.position], codes[each, made.position] = made.target, IN_SYNC | LIVING
-        rank = np.where(lists == leader[:, None], -1, np.arange(lists.shape[1]))
-        order = np.argsort(rank, axis=1, kind="stable")
+        order = np.argsort(np.where(lists == leader[:, None], -1, np.arange(lists.shape[1])), axis=1, kind="stable")
         lists, codes = np.take_along_axis(lists, order, 1), np.take_along_axis(codes, order, 1)
         return Reordered(made.row, lists, codes, leader, candidates.sizes(self.search.problem, whole), whole)
 
@@ -190,8 +189,7 @@ class Relief:
             shift, source, target = made.load[place][:, CARRIED].T, made.source[place], made.target[place]
             load = load + shift[:, None] * ((to == target).astype(np.int8) - (to == source))
         load = load + state.gained[:, event, to]
-        then = load + sign * problem.carried[rows].T[:, None]
-        step = _over(state, then, to) - _over(state, load, to)
+        step = _over(state, load + sign * problem.carried[rows].T[:, None], to) - _over(state, load, to)
         return np.where(self.wanted[event] & problem.counted[event] & (to >= 0), step, 0.0)
 
     def _columns(self, at: Ints, shift: Floats) -> Floats:

@@ -78,8 +78,7 @@ class AnswerRows:
         """Return the rows read from ``size`` bytes; ``what`` names the expected file in the problem's text."""
         if self.bad:
             reason = f"rows that do not belong in {what}"
-            problem = Problem.at(self.source.path, "bad-record", reason, line=self.bad_line, count=self.bad)
-            self.problems.append(problem)
+            self.problems.append(Problem.at(self.source.path, "bad-record", reason, line=self.bad_line, count=self.bad))
         filled = {name: rows for name, rows in self.tables.items() if next(iter(rows.values()))}
         return Reading(rows=dict(filled), problems=self.problems, consumed=size)
 

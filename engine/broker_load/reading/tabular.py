@@ -53,8 +53,7 @@ def _metric(name: str) -> pl.Expr:
 
 def _alive(name: str) -> pl.Expr:
     words = dict.fromkeys(("true", "yes", "1", "alive", ""), True) | dict.fromkeys(("false", "no", "0", "dead"), False)
-    given = _text(name).str.strip_chars().str.to_lowercase()
-    return given.replace_strict(words, default=None, return_dtype=pl.Boolean)
+    return _text(name).str.strip_chars().str.to_lowercase().replace_strict(words, default=None, return_dtype=pl.Boolean)
 
 
 def _leader(name: str) -> pl.Expr:

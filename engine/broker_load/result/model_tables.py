@@ -119,8 +119,9 @@ def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
 
 
 def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
-    by_window = [one.runs if one is not None else () for one in model.used]
-    trend = cpu_trend(by_window, model.topology, model.capacities.cores)
+    trend = cpu_trend(
+        [one.runs if one is not None else () for one in model.used], model.topology, model.capacities.cores
+    )
     measured, residual = data_quality.cpu_residuals(model, cluster)
     columns = broker_columns(cluster, cluster.sums)
     everyone = np.ones(cluster.topology.brokers, np.bool_)
@@ -280,9 +281,9 @@ def _windows(model: Model, limit: int) -> pl.DataFrame | None:
         columns |= {name: values[place].astype(np.float64) for name, values in series.items()}
         columns["extrapolation"] = names.gather(codes)
         parts.append(pl.DataFrame(columns))
-    frame = pl.concat(parts)
-    order = np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")
-    return tables.WINDOWS.frame(frame[order])
+    return tables.WINDOWS.frame(
+        pl.concat(parts)[np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")]
+    )
 
 
 def add_regression(observations: Observations, training: Training, fit: Fit, mode: str, builder: ResultBuilder) -> None:
@@ -359,8 +360,7 @@ def _window_ends(inputs: Inputs, context: Context, parameters: BrokerLoadParamet
     """Return the ends (epoch ms) of all windows with samples, also after the moment looked at."""
     window = parameters.window_ms
     # A round is as old as its newest tick; the first tick of running totals alone gives no round.
-    every = ticks.of(inputs, context)
-    rated = every.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
+    rated = ticks.of(inputs, context).filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
     newest = rated.group_by(pl.col("time_ms") // parameters.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
     times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
     return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))

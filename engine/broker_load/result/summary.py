@@ -99,9 +99,10 @@ def _rackless(topology: Topology) -> list[Finding]:
     bare = [broker for broker, without in living if without]
     if not 0 < len(bare) < len(living):
         return []
-    text = "no rack is known of {}, but of other brokers: its host counts as one; set broker.rack, or name it in brokers.csv"
+    text = (
+        "no rack is known, but others have one: the host counts as the rack; set broker.rack, or name it in brokers.csv"
+    )
     subject = f"broker{'s' if len(bare) > 1 else ''} {named(bare, 6)}"
-    text = text.format("it" if len(bare) == 1 else "each of them")
     return [Finding("moderate", subject, text, ("brokers", (bare[0],)))]
 
 

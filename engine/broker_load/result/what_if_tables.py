@@ -74,8 +74,9 @@ def _select(topology: Topology, option: str, words: tuple[str, ...], builder: Re
     marked, unknown = failover.select(topology, words)
     for word in unknown:
         builder.notes.append(f"{option}: no broker, rack or host is called {word!r}")
-        reason = f"{word!r} is no broker, rack:NAME or host:NAME"
-        builder.problems.append(Problem.at(f"-o {option}", "bad-option", reason))
+        builder.problems.append(
+            Problem.at(f"-o {option}", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME")
+        )
         builder.findings.append(Finding("moderate", f"{option}={word}", "no broker, rack or host has this name"))
     return marked
 
@@ -90,8 +91,7 @@ def _scenario(
     both = zip(old.replica_lists.to_list(), new.replica_lists.to_list(), strict=True)
     other = [row for row, (before, after_) in enumerate(both) if before != after_]
     rows = np.unique(np.array([*np.flatnonzero(changed).tolist(), *other, *moved], np.int64))
-    demoted = failover.select(new, parameters.demote)[0]
-    states = broker_states(cluster, after, demoted, "DEMOTED")
+    states = broker_states(cluster, after, failover.select(new, parameters.demote)[0], "DEMOTED")
     builder.frames["scenario_brokers"] = broker_rows(
         whatif.SCENARIO_BROKERS, cluster, after, after.sums, new.alive, states, parameters
     )
@@ -133,8 +133,7 @@ def _more(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBui
     )
     label = f"if {plural(parameters.add_brokers, 'broker')} join" + ("s" if parameters.add_brokers == 1 else "")
     text = f"fullest broker at best: {words}" if words else "what they relieve is unknown"
-    basis = "after moving partitions to them" if words else cluster.missing
-    _outcome(Headline(label, text, basis), builder)
+    _outcome(Headline(label, text, "after moving partitions to them" if words else cluster.missing), builder)
 
 
 def _fail(cluster: Cluster, now: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> Cluster:
@@ -197,8 +196,7 @@ def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: 
 
 def broker_states(cluster: Cluster, after: Cluster, marked: Flags, word: str) -> list[str]:
     """Return the states of the brokers ``after`` a what-if: ``word`` where ``marked``, NEW where ``cluster`` has none."""
-    fresh = cluster.topology.index_of(after.topology.ids) < 0
-    each = zip(after.states, marked.tolist(), fresh.tolist(), strict=True)
+    each = zip(after.states, marked.tolist(), (cluster.topology.index_of(after.topology.ids) < 0).tolist(), strict=True)
     return [
         word if hit and (state != "DEAD" or word == "FAILED") else "NEW" if new else state for state, hit, new in each
     ]

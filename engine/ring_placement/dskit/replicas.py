@@ -137,8 +137,7 @@ def _visit(
             found[rows[settled], zone[settled]] = True
         if limits and runs_dry:
             examined[rows[at_limit], zone[at_limit]] += 1
-            visited = (found[open_rows] | (examined[open_rows] >= in_zone)) & limited
-            open_rows = open_rows[~visited.all(axis=1)]
+            open_rows = open_rows[~((found[open_rows] | (examined[open_rows] >= in_zone)) & limited).all(axis=1)]
         open_rows = open_rows[taken[open_rows] < np.minimum(wanted[open_rows], most)]
         if not len(open_rows):
             break

@@ -264,8 +264,7 @@ class Owners:
         total, own = len(self.by_token), self.positions[holder]
         now = (start + step) % total
         found = int(np.searchsorted(own, now))
-        ahead = own[found] - now if found < len(own) else own[0] + total - now
-        return step + int(ahead)
+        return step + int(own[found] - now if found < len(own) else own[0] + total - now)
 
 
 class ShardRing:

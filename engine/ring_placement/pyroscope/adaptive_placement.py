@@ -90,8 +90,9 @@ class Policy(msgspec.Struct, frozen=True):
         if tenant_limit is None and dataset_limit is None:
             return self
         tenant = self.tenant_limit if tenant_limit is None else tenant_limit
-        dataset = self.dataset_limit if dataset_limit is None else dataset_limit
-        return Policy(tenant, dataset, self.round_robin, "what-if")
+        return Policy(
+            tenant, self.dataset_limit if dataset_limit is None else dataset_limit, self.round_robin, "what-if"
+        )
 
 
 class Rule(msgspec.Struct, frozen=True):

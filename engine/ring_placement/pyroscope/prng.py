@@ -78,8 +78,7 @@ def cooked() -> np.ndarray:
         power = _reduce(np.convolve(power, power))
         if bit == "1":
             power = _reduce(np.concatenate((np.zeros(1, dtype=np.uint64), power)))
-    terms = _extend(seed_words([1], _CELL_OF_TERM, 20, 10)[0], LENGTH - 1)
-    last = np.correlate(terms, power, mode="valid")
+    last = np.correlate(_extend(seed_words([1], _CELL_OF_TERM, 20, 10)[0], LENGTH - 1), power, mode="valid")
     cells = np.empty(LENGTH, dtype=np.uint64)
     # After T steps the newest 607 terms lie in cells (334 - t) mod 607 for t = T-606..T.
     cells[[(334 - t) % LENGTH for t in range(WARM_UP - LENGTH + 1, WARM_UP + 1)]] = last

@@ -307,8 +307,7 @@ def first_distinct(
             # c < ts and the added part < ts, so one subtraction wraps.
             k -= np.where(k >= ts, ts, 0)
             position = k + a
-            beyond = step - ds >= more_tenant
-            np.copyto(position, a + ts + (step - ds - more_tenant), where=beyond & ~in_dataset)
+            np.copyto(position, a + ts + (step - ds - more_tenant), where=(step - ds >= more_tenant) & ~in_dataset)
         position -= np.where(position >= total, total, 0)
         position -= np.where(position >= total, total, 0)
         node = owner32[position]

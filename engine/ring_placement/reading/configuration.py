@@ -133,8 +133,7 @@ class _Parts(Found):
                 continue
             seen.add(part.node)
             own = children(part.node) if part.node.kind == "mapping" else {}
-            image = own["image"][0].text if "image" in own else ""
-            system = _system_of(image) or part.system
+            system = _system_of(own["image"][0].text if "image" in own else "") or part.system
             for key, (value, line) in own.items():
                 if _ARGUMENTS.search(key):
                     self._add_arguments(_text_of(value), part.base + line, system)

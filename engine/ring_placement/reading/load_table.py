@@ -459,6 +459,5 @@ def _cleaned(texts: pl.Series, name: str) -> list[pl.Series]:
         changed = {text: clean(text) for text in texts.filter(odd).unique().to_list() if clean(text) != text}
         if changed:
             shown = texts.replace(changed)
-            hashed = {text: xxh64(text) for text in changed}
-            hashes = texts.replace_strict(hashed, default=None, return_dtype=pl.UInt64)
+            hashes = texts.replace_strict({text: xxh64(text) for text in changed}, default=None, return_dtype=pl.UInt64)
     return [shown.alias(name), hashes.alias(f"{name}_hash")]

@@ -107,8 +107,9 @@ class OverrideRows(Found):
                     self.problem("bad-yaml", "a tenant's name is not a string", line)
                 elif tenant in seen:
                     if part is node:
-                        reason = f"tenant {tenant} is listed twice; the first one is used"
-                        self.problem("duplicate-tenant", reason, line)
+                        self.problem(
+                            "duplicate-tenant", f"tenant {tenant} is listed twice; the first one is used", line
+                        )
                 elif limits.kind == "mapping":
                     self.rows.append((tenant, *self._limits_of(tenant, limits, base)))
                 elif not limits.is_null:

@@ -242,8 +242,7 @@ class RingHtml(Document):
             return unreadable(source, "too-large", f"more than {MOST_MEMBERS:,} rows are not read")
         page = _Cells(decode(data))
         rows = [dict(zip(page.headers, row, strict=False)) for row in page.rows if row]
-        said = next((text for _, text in page.texts if text.startswith(_NOW)), "")
-        now_ns = _instant(said.removeprefix(_NOW))
+        now_ns = _instant(next((text for _, text in page.texts if text.startswith(_NOW)), "").removeprefix(_NOW))
         if "Partition ID" in page.headers:
             return _partitions(source, rows, page).reading("html", now_ns)
         ring = RingRows(source.path)

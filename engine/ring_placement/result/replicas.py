@@ -151,8 +151,9 @@ def _tenants(s: ReplicatedScenario) -> pl.DataFrame:
 def _placements(s: ReplicatedScenario, p: RingParameters, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements``: the replica set of each key in the scenario. Equal keys of a tenant are one row."""
     after, tenants = s.after, s.after.tenants
-    code = tenants.key_tenant * SPACE + tenants.key_token
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(
+        tenants.key_tenant * SPACE + tenants.key_token, return_index=True, return_inverse=True
+    )
     weight = np.bincount(inverse, tenants.key_weight, len(first))
     if len(first) > p.placement_rows:
         keep = np.sort(np.argsort(-weight, kind="stable")[: p.placement_rows])

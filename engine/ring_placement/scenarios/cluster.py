@@ -166,8 +166,7 @@ def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.D
         for number, created in files.iter_rows()
         if at_ms is None or created <= at_ms * 1_000_000
     ]
-    newest = max(ranked)[3] if ranked else -1
-    return frame.filter((pl.col("file") == newest) & pl.col("tenant").is_not_null())
+    return frame.filter((pl.col("file") == (max(ranked)[3] if ranked else -1)) & pl.col("tenant").is_not_null())
 
 
 def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
@@ -301,8 +300,7 @@ def _ring_file(
 def _listed_rings(inputs: Inputs, at_ms: int | None, wanted_strategy: str) -> list[Listed]:
     """List all rings up to ``at_ms``, those of members and those of partitions."""
     members, evidence = inputs.table("members"), _Evidence(inputs)
-    grouped = members.group_by("file", "key", maintain_order=True)
-    heads = grouped.agg(pl.col("heartbeat_s").max(), pl.col("id").head(50))
+    heads = members.group_by("file", "key", maintain_order=True).agg(pl.col("heartbeat_s").max(), pl.col("id").head(50))
     known = {(file, key): (beat, ids) for file, key, beat, ids in heads.iter_rows()}
     listed = []
     for row in inputs.table("rings").iter_rows(named=True):
@@ -378,8 +376,7 @@ class _Evidence:
                 if names and all(word in name.lower() for name in names):
                     return strategy, f"{why} {word}"
         folder = _folder(row["label"])
-        near = [entry for entry in self._beside if _folder(entry[0]).startswith(folder)]
-        for found in (near, self._beside):
+        for found in ([entry for entry in self._beside if _folder(entry[0]).startswith(folder)], self._beside):
             kinds = {strategy for _, strategy, _ in found}
             if len(kinds) == 1:
                 return found[0][1], f"{found[0][2]} beside it ({found[0][0]})"

@@ -73,8 +73,7 @@ def _mean_tries(placement: Placement, hit: np.ndarray = _NO_GROUPS, tries: np.nd
         weight = np.ones(len(weight))
     if not len(weight):
         return 1.0 if placement.ring.total > 0 else 0.0
-    more = ((tries - 1) * weight[hit]).sum() - weight[placement.receivers < 0].sum()
-    return float(1.0 + more / weight.sum())
+    return float(1.0 + (((tries - 1) * weight[hit]).sum() - weight[placement.receivers < 0].sum()) / weight.sum())
 
 
 def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
@@ -304,8 +303,7 @@ def scale_members(members: Sequence[Member], size: int, width: int = 0, others: 
     """
     have = list(members)
     if size < len(have):
-        ranked = sorted(((ordinal(m.id) or ("", -1, 0))[1], m.id) for m in have)
-        kept = {name for _, name in ranked[:size]}
+        kept = {name for _, name in sorted(((ordinal(m.id) or ("", -1, 0))[1], m.id) for m in have)[:size]}
         return [m for m in have if m.id in kept]
     prefix, highest = _common_prefix([*have, *others])
     tokens = Counter(m.tokens for m in have if m.tokens).most_common(1)

@@ -67,8 +67,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _columns(self) -> tuple[np.ndarray, ...]:
         """Members column by column (contiguous), with the number of members in place of -1, so that they can be counted."""
-        whole = np.where(self.members < 0, self.count, self.members)
-        return tuple(np.ascontiguousarray(column) for column in whole.T)
+        return tuple(np.ascontiguousarray(column) for column in np.where(self.members < 0, self.count, self.members).T)
 
     @cached_property
     def keys_of_shard(self) -> np.ndarray:
@@ -212,8 +211,7 @@ class _Built:
 
     def rows(self, count: int, partition: np.ndarray | None = None) -> Rows:
         """Put all shards together."""
-        width = max((part[1].shape[1] for part in self._parts), default=0)
-        members = np.full((self._count, width), -1, dtype=np.int32)
+        members = np.full((self._count, max((part[1].shape[1] for part in self._parts), default=0)), -1, dtype=np.int32)
         at = 0
         for _, part, _, _ in self._parts:
             members[at : at + len(part), : part.shape[1]] = part
@@ -261,14 +259,12 @@ class Queries(msgspec.Struct, frozen=True, eq=False):
         group = shard * count + ring.zone_of[member] if len(member) else shard
         used = np.bincount(group, minlength=len(reads) * count).reshape(len(reads), count) > 0
         zones = used.sum(axis=1) if ring.zone_aware else np.zeros(len(reads), dtype=np.int64)
-        tokens = np.bincount(ring.owner, minlength=len(ring.instances))
-        has_tokens = np.bincount(shard, tokens[member], len(reads)) > 0
+        has_tokens = np.bincount(shard, np.bincount(ring.owner, minlength=len(ring.instances))[member], len(reads)) > 0
         return cls(shard, member, group, count, zones, size, has_tokens, ring.replication)
 
     def failing_groups(self, alive: np.ndarray) -> np.ndarray:
         """Return the groups with a member that is not ``alive`` (bool per member)."""
-        dead = ~alive[self.member] if len(self.member) else np.empty(0, dtype=bool)
-        return np.unique(self.group[dead])
+        return np.unique(self.group[~alive[self.member] if len(self.member) else np.empty(0, dtype=bool)])
 
     def spare(self, alive: np.ndarray) -> np.ndarray:
         """Return how many more zones, or members, of each shard may fail while the members ``alive`` (bool) are healthy;
@@ -349,8 +345,9 @@ class ReplicatedPlacement(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def share(self) -> np.ndarray:
         """Share of all keys that each member holds (1 = all of them)."""
-        whole = (self.rows.shard == 0) & ~self.lost
-        return self.rows.by_member(np.where(whole, self.rows.length / SPACE, 0.0), self.alive)
+        return self.rows.by_member(
+            np.where((self.rows.shard == 0) & ~self.lost, self.rows.length / SPACE, 0.0), self.alive
+        )
 
     @cached_property
     def lost_share(self) -> np.ndarray:

@@ -35,8 +35,7 @@ class PairSums:
                     self.single += np.bincount(column[here], weight[at][here], n)
                 for other in own.T[k + 1 :]:
                     two = here & flags[other]
-                    cell = column[two].astype(np.int64) * n + other[two]
-                    both += sign * np.bincount(cell, weight[at][two], n * n)
+                    both += sign * np.bincount(column[two].astype(np.int64) * n + other[two], weight[at][two], n * n)
         matrix = both.reshape(n, n)
         self.both = matrix + matrix.T
 

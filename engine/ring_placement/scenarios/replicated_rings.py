@@ -129,8 +129,9 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         present = tuple(
             in_byte_order(m for m in members if m.placed or (m.state == "UNHEALTHY" and not m.is_tombstone))
         )
-        instances = [self._instance(m, p) for m in present]
-        ring = TokenRing.of(instances, self.settings.replication, self.settings.zone_aware)
+        ring = TokenRing.of(
+            [self._instance(m, p) for m in present], self.settings.replication, self.settings.zone_aware
+        )
         sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
         if p.tenant_shards is not None:
             sizes = np.full_like(sizes, p.tenant_shards)
@@ -158,8 +159,9 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         values = m.values
         if values is None:
             # Tokens missing in a file are unknown; tokens of new members, or of another number, are made up.
-            is_made_up = m.id not in self.listed or p.tokens is not None
-            values = self._new_tokens(m) if is_made_up and m.tokens else NO_TOKENS
+            values = (
+                self._new_tokens(m) if (m.id not in self.listed or p.tokens is not None) and m.tokens else NO_TOKENS
+            )
         state = m.state if m.state != "UNHEALTHY" else m.written or "ACTIVE"
         return Instance(
             m.id, m.zone, state if state in PLACED_STATES else "ACTIVE", values, m.state != "UNHEALTHY",

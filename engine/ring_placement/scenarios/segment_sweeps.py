@@ -38,8 +38,9 @@ class _Histograms:
 
     def _histogram(self, rows: np.ndarray, columns: np.ndarray, groups: slice | np.ndarray, height: int) -> np.ndarray:
         width = self.n + 1
-        cell = rows[groups] * width + columns[groups]
-        return weigh(cell, self._weight[groups], height * width).reshape(height, width)
+        return weigh(rows[groups] * width + columns[groups], self._weight[groups], height * width).reshape(
+            height, width
+        )
 
     def third_behind(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Sum the load of groups whose first candidate is ``i``, by second and third candidate, and of those whose second is

@@ -126,5 +126,6 @@ class StepLevel(Level):
     def sections(self) -> tuple[Section, ...]:
         """The step, and the table of brokers."""
         brokers = TableOf(table="plan_brokers", id="step-brokers", cells=cells.AFTER_CELLS)
-        facts = FactsOf(lambda result: _step(result, self.row_)[:4], "step-facts")
-        return (Section("", Box(Vertical, facts, brokers)),)
+        return (
+            Section("", Box(Vertical, FactsOf(lambda result: _step(result, self.row_)[:4], "step-facts"), brokers)),
+        )

@@ -141,8 +141,9 @@ class ShardMap(Canvas):
             return
         width = self.size.width or self.app.size.width - 2
         if self.shown.kind == "segment-writer":
-            total = max(len(self.shown.stored_by), len(self.shown.owner_before))
-            height = len(arranged(total, width, self._spare())) + 1
+            height = (
+                len(arranged(max(len(self.shown.stored_by), len(self.shown.owner_before)), width, self._spare())) + 1
+            )
         else:
             height = max(min(len({node.zone for node in self.shown.nodes}), self._spare() + 1), 1)
         self.styles.height = height
@@ -266,8 +267,7 @@ def is_bad(node: NodeBar) -> bool:
 def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
     """Return a sign for each node; where they do not fit, one stands for several and shows the worst."""
     order = list(FATES)
-    groups = grouped(nodes, min(len(nodes), room))
-    worst = (max(group, key=lambda each: order.index(each[1].fate)) for group in groups)
+    worst = (max(group, key=lambda each: order.index(each[1].fate)) for group in grouped(nodes, min(len(nodes), room)))
     return [(FATES[node.fate][0] or sign(number), FATES[node.fate][1]) for number, node in worst]
 
 
