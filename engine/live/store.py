@@ -135,10 +135,10 @@ class Snapshot:
     def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
         """Return the same rows, or those that ``where`` selects, in parts, so that not all are in memory at once. Raises
         KeyError."""
-        return _of(self._chunks[name], files, where)
+        return _rows_of(self._chunks[name], files, where)
 
 
-def _of(chunks: Iterable[Chunk], files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
+def _rows_of(chunks: Iterable[Chunk], files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
     """Yield the rows of ``files``; chunks that hold none of them are not looked at."""
     for chunk in chunks:
         if chunk.files <= files:
@@ -350,7 +350,7 @@ class Store:
     def firm_rows(self) -> Callable[[str, frozenset[int]], Iterator[pl.DataFrame]]:
         """Return a function that yields the rows of some files in one table as of now, in parts, without provisional ones."""
         chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
-        return lambda name, files: _evenly(_of(chunks[name], files))
+        return lambda name, files: _evenly(_rows_of(chunks[name], files))
 
     def snapshot(self) -> Snapshot:
         """Return the tables as of now."""

@@ -99,7 +99,7 @@ def columns(table: Table, rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]
     return {name: [row[place] for row in listed] for place, name in enumerate(table.schema)}
 
 
-def told(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> list[Problem]:
+def problems_at(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> list[Problem]:
     """Return a problem at the first ``line`` of ``rows``, which are counted unless ``count`` is given; none without rows."""
     return [
         Problem.at(source.path, kind, reason, line=line, count=rows.height if count is None else count)

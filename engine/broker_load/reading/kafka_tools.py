@@ -8,7 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.fields import MOST_REPLICAS, columns, file_time, id_list, integer, text_of, told, word
+from engine.broker_load.reading.fields import (
+    MOST_REPLICAS,
+    columns,
+    file_time,
+    id_list,
+    integer,
+    problems_at,
+    text_of,
+    word,
+)
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES, TOPOLOGY
 from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Rows, Table
@@ -246,7 +255,7 @@ class TopicDescription(Document):
             pl.col("raw").str.extract(_TOPIC_ID).fill_null("").alias("topic_id"),
         ).unique("topic", keep="first", maintain_order=True)  # fmt: skip
         shown = "".join(stray["raw"][:1]).strip()[:100]
-        problems = told(source, "stray-line", f"not a line of a description: {shown}", stray)
+        problems = problems_at(source, "stray-line", f"not a line of a description: {shown}", stray)
         rest = pl.col("rest").str
         frame = rows.select(
             "line",
@@ -279,7 +288,7 @@ class TopicDescription(Document):
         reason = (
             "leader or in-sync replicas are not among the replicas, a replica is listed twice, or an id is too large"
         )
-        problems += told(source, "bad-record", reason, checked.filter(~pl.col("sane")))
+        problems += problems_at(source, "bad-record", reason, checked.filter(~pl.col("sane")))
         frame = checked.filter(pl.col("sane"))
         double = frame.height - frame.select(pl.struct("topic", "partition").n_unique()).item() if frame.height else 0
         if double:
@@ -297,7 +306,7 @@ class TopicDescription(Document):
         missing = int((short["count"] - short["len"]).sum())
         for first in short.head(1).iter_rows(named=True):
             reason = f"topic {first['topic']}: {first['len']} of {first['count']} partitions are described"
-            problems += told(source, "cut-file", reason, short, missing)
+            problems += problems_at(source, "cut-file", reason, short, missing)
         frame = frame.join(
             headers.select("topic", "min_isr", "unclean", "topic_id"), on="topic", how="left", maintain_order="left"
         ).drop("line", "sane")

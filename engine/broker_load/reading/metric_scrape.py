@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.reading import metric_names
-from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time, told
+from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, problems_at, strip_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
 from engine.core.reading import Document, Problem, Reading, Source
@@ -92,7 +92,7 @@ class MetricScrape(Document):
                 "name": names,
                 "brokers": [counts.get(number, 0) for number in numbers],
             }
-        if _has(series, metric_names.MACHINES) and (machines := _machines(series)).height:
+        if _has_any(series, metric_names.MACHINES) and (machines := _machines(series)).height:
             rows["machines"] = machines
         if found & set(metric_names.BROKER_INFO):
             rows["broker_list"] = _broker_list(series.filter(pl.col("series").is_in(metric_names.BROKER_INFO)), file)
@@ -122,7 +122,7 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     return rows.with_columns(_HOST.fill_null(instance(source)).alias("host")).collect(**AT_ONCE)
 
 
-def _has(series: pl.DataFrame, labels: Sequence[str]) -> bool:
+def _has_any(series: pl.DataFrame, labels: Sequence[str]) -> bool:
     """Return whether any series has one of ``labels``."""
     return any(series[label].null_count() < series.height for label in labels)
 
@@ -221,7 +221,7 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
 
 def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -> tuple[pl.DataFrame, list[str]]:
     """Add ``cluster``, the place from 1 of each series' cluster among the names in labels (0: no label); return both."""
-    if not _has(series, metric_names.CLUSTERS):
+    if not _has_any(series, metric_names.CLUSTERS):
         return series.with_columns(pl.lit(0, pl.UInt8).alias("cluster")), []
     name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.CLUSTERS)
     found = series.select(name.alias("name"))["name"]
@@ -362,4 +362,4 @@ def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:
 
 
 def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> list[Problem]:
-    return [one for name in rows["metric"][:1] for one in told(source, kind, f"{reason}: {name}", rows, count)]
+    return [one for name in rows["metric"][:1] for one in problems_at(source, kind, f"{reason}: {name}", rows, count)]

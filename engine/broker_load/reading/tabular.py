@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time, told
+from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time, problems_at
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.core.reading import Document, Log, Problem, Reading, Source, clean, decode, fold
@@ -95,7 +95,7 @@ class _Shape(msgspec.Struct, frozen=True):
         return frame.select(made).with_columns(self.sane.fill_null(False).alias("_ok"))
 
 
-def _all(*names: str) -> pl.Expr:
+def _all_known(*names: str) -> pl.Expr:
     return pl.all_horizontal(pl.col(*names).is_not_null())
 
 
@@ -125,12 +125,12 @@ _SAMPLES: dict[str, tuple[Read, *tuple[str, ...]]] = {
 _SHAPES = (
     _Shape(
         METRICS, frozenset({"time_ms", "metric", "broker", "topic", "partition", "value"}), True, _METRICS,
-        _all("time_ms", "metric", "broker", "value") & _TIMELY & (pl.col("broker") >= 0) & _IN_SCOPE.otherwise(True),
+        _all_known("time_ms", "metric", "broker", "value") & _TIMELY & (pl.col("broker") >= 0) & _IN_SCOPE.otherwise(True),
     ),
     *(
         _Shape(
             SAMPLES_IN, frozenset({"topic", "partition", time, *raw_metrics.SAMPLE}), True, _SAMPLES,
-            _all("partition", "time_ms", *raw_metrics.SAMPLE) & _TIMELY & _PLACED,
+            _all_known("partition", "time_ms", *raw_metrics.SAMPLE) & _TIMELY & _PLACED,
         )
         for time in ("time_ms", "sample_time_ms")
     ),
@@ -204,7 +204,7 @@ def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) 
     """Return rows of the table of ``shape``; unusable ones become a problem."""
     made = shape.make(frame, file_time(source))
     reason = f"rows that are not {shape.table.name}: a value is missing, of the wrong type or out of range"
-    problems = told(source, "bad-record", reason, lines.alias("line").to_frame().filter(~made["_ok"]))
+    problems = problems_at(source, "bad-record", reason, lines.alias("line").to_frame().filter(~made["_ok"]))
     return _tidy(made.filter("_ok").drop("_ok")), problems
 
 
@@ -247,7 +247,9 @@ class CsvRows(Log):
         raw, count = _lines(body, done + 1)
         quoted = raw["raw"].str.contains('"', literal=True)
         ragged = ~quoted & (raw["raw"].str.count_matches(",", literal=True) != len(columns) - 1)
-        problems += told(source, "bad-record", f"lines without exactly {len(columns)} fields", raw.filter(ragged))
+        problems += problems_at(
+            source, "bad-record", f"lines without exactly {len(columns)} fields", raw.filter(ragged)
+        )
         raw = raw.filter(~ragged)
         frame, numbers = _split(raw, columns)
         rows, odd = _rows(source, shape, frame, numbers)

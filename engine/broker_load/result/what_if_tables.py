@@ -63,7 +63,7 @@ def add_what_if(
     if now is not cluster:
         _scenario(cluster, now, parameters, moved, " and ".join(steps), builder)
     if parameters.add_brokers:
-        _more(now, parameters, builder)
+        _added_brokers(now, parameters, builder)
     if parameters.fail:
         now = _fail(cluster, now, parameters, builder)
     return now
@@ -123,7 +123,7 @@ def _outcome(told: Headline, builder: ResultBuilder) -> None:
     builder.headline.insert(0, told)
 
 
-def _more(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
+def _added_brokers(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add what more brokers could do at best: they hold nothing until partitions are moved."""
     rows = scenarios.expansion_bounds(cluster, parameters.add_brokers)
     columns = {name: [row[name] for row in rows] for name in whatif.ADD_BROKERS.schema}

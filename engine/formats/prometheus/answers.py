@@ -226,7 +226,7 @@ def _lines(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
             continue
         bad, first, last = bad + 1, first or number, line
     if bad and last is not None and first == number and not data.endswith(b"\n"):
-        yield from _rest(last.tobytes(), answer)
+        yield from _last_points(last.tobytes(), answer)
     elif bad:
         answer.problem("bad-record", "a line that is no series", line=first, count=bad)
 
@@ -264,11 +264,11 @@ def _damaged(data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     if ends and _decodes(data[begin : begin + ends]):
         yield _whole(data[begin : begin + ends])
         if not _decodes(b'{"data":{"result":[0' + data[begin + ends :]):
-            yield from _rest(b"", answer)
+            yield from _last_points(b"", answer)
     elif ends:
         bad += 1
     else:
-        yield from _rest(data[begin:], answer)
+        yield from _last_points(data[begin:], answer)
     if bad:
         answer.problem("bad-record", "a series that is no JSON is left out", count=bad)
 
@@ -278,7 +278,7 @@ def _end(data: bytes) -> int:
     return next((end for _, end in json_text.spans(data, 0)), 0)
 
 
-def _rest(piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
+def _last_points(piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     """Yield the complete points of a last series without its end."""
     answer.cut = True
     answer.problem("cut-file", "the answer is cut: what came before the cut was read; ask again for the rest")

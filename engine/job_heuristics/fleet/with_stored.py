@@ -60,7 +60,7 @@ def with_stored(
         raise NoInput("the fleet results hold no job")
     own: Detail | None = local.detail if local is not None else None
     versions = (results, own.versions if own is not None else None)
-    every = context.memo.value("fleet results and histories", versions, lambda: _all(own, stored))
+    every = context.memo.value("fleet results and histories", versions, lambda: _all_jobs(own, stored))
     job = find_job(every.listing["job_id"], parameters.job) if parameters.job else None
     chosen: StoredJob | None = None
     if job is not None and own is not None and own.has(job):
@@ -104,7 +104,7 @@ def _read(results: tuple[FleetResult, ...], context: Context) -> StoredJobs:
     return context.memo.value("fleet results", results, lambda: stored_jobs(results, check))
 
 
-def _all(own: Detail | None, stored: StoredJobs) -> AllJobs:
+def _all_jobs(own: Detail | None, stored: StoredJobs) -> AllJobs:
     if own is None:
         return stored.every
     rest = stored.listing.join(own.listing.select("job_id"), on="job_id", how="anti", maintain_order="left")

@@ -141,7 +141,7 @@ def _memory(name: str, class_name: str, order: int, side: str, *, default: bool 
     )  # fmt: skip
 
 
-def _others(word: str, side: str, orders: Sequence[int], prefix: str = "") -> list[TezHeuristic]:
+def _over_tasks(word: str, side: str, orders: Sequence[int], prefix: str = "") -> list[TezHeuristic]:
     """Return skew, garbage collection, time and, with a fourth place, speed of a side."""
     topics: list[tuple[str, str, Mapping[str, Any]]] = [
         ("Data Skew", "DataSkew", sides.SKEW), ("GC", "GC", sides.GC),
@@ -159,14 +159,14 @@ def _others(word: str, side: str, orders: Sequence[int], prefix: str = "") -> li
 HEURISTICS: tuple[TezHeuristic, ...] = tuple(
     sorted(
         (
-            *_others("Tez Mapper", "map", (0, 1, 2, 3), "Mapper"),
+            *_over_tasks("Tez Mapper", "map", (0, 1, 2, 3), "Mapper"),
             _memory("Tez Mapper Memory", "MapperMemoryHeuristic", 4, "map"),
             TezHeuristic(
                 name="Tez Mapper Spill", class_name="MapperSpillHeuristic", order=5, side="map", **sides.SPILL
             ),
-            *_others("Tez Reducer", "reduce", (6, 7, 8), "Reducer"),
+            *_over_tasks("Tez Reducer", "reduce", (6, 7, 8), "Reducer"),
             _memory("Scope Memory", "TezScopeMemoryHeuristic", 9, "scope"),
-            *_others("Scope", "scope", (10, 11, 13, 12), "TezScope"),
+            *_over_tasks("Scope", "scope", (10, 11, 13, 12), "TezScope"),
             _memory("Tez Reducer Memory", "ReducerMemoryHeuristic", 14, "reduce", default=False),
         ),
         key=lambda heuristic: heuristic.order,

@@ -332,7 +332,7 @@ class KeyTable(Document):
             ),
             (pl.col("key").is_not_null(), f"no key in {' or '.join(keys)}"),
         ):
-            frame = _kept(source, frame, right, "bad-line", f"{reason}{_LEFT_OUT}", problems)
+            frame = _right_rows(source, frame, right, "bad-line", f"{reason}{_LEFT_OUT}", problems)
         parts = [_with_tokens(source, frame.filter(pl.col("key") == key), key, problems) for key in keys or [""]]
         frame = pl.concat(parts).sort("line")
         changed = {tenant: clean(tenant) for tenant in frame["tenant"].unique().to_list() if clean(tenant) != tenant}
@@ -353,12 +353,12 @@ def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[P
     if key == "token":
         frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
         right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
-        frame = _kept(source, frame, right, "bad-line", f"the token is not a 32-bit number{_LEFT_OUT}", problems)
+        frame = _right_rows(source, frame, right, "bad-line", f"the token is not a 32-bit number{_LEFT_OUT}", problems)
     elif key:
         pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
         hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
         right = pl.lit(pl.Series([text is not None for text in hashed], dtype=pl.Boolean))
-        frame = _kept(
+        frame = _right_rows(
             source, frame, right, "bad-line", f"the {key.replace('_', ' ')} cannot be read{_LEFT_OUT}", problems
         )
         frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
@@ -370,7 +370,7 @@ def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[P
     return frame.select("line", "tenant", "key", "rate", "token", "token_without_le")
 
 
-def _kept(
+def _right_rows(
     source: Source, frame: pl.DataFrame, right: pl.Expr, kind: str, reason: str, problems: list[Problem]
 ) -> pl.DataFrame:
     """Return the ``right`` rows; the others are a problem at the line of the first."""
@@ -417,14 +417,14 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.D
         (rate >= 0, "negative-rate", f"bytes_per_s is negative{_LEFT_OUT}"),
         (rate <= float(SANE_RATE), "bad-rate", f"bytes_per_s is beyond 2^53{_LEFT_OUT}"),
     ):
-        frame = _kept(source, frame, right, kind, reason, problems)
+        frame = _right_rows(source, frame, right, kind, reason, problems)
     if frame["fingerprint"].dtype == pl.String:
         digits = pl.col("fingerprint").str.strip_chars().str.to_lowercase().str.strip_prefix("0x")
         frame = frame.with_columns(digits.alias("digits"))
         present = pl.col("digits").is_not_null() & (pl.col("digits") != "")
         right = present & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
         reason = "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards"
-        _kept(source, frame, ~present | right, "bad-fingerprint", reason, problems)
+        _right_rows(source, frame, ~present | right, "bad-fingerprint", reason, problems)
         padded = pl.col("digits").str.zfill(16)
         high = padded.str.slice(0, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
         low = padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)

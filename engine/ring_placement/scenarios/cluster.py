@@ -222,41 +222,41 @@ def choose_ring(
     return _ring_file(inputs, newest(left), listed, rings, several, wanted_strategy == "auto"), several
 
 
-def _those(rings: list[Listed], fits: Callable[[Listed], bool]) -> list[Listed]:
+def _fitting_or_all(rings: list[Listed], fits: Callable[[Listed], bool]) -> list[Listed]:
     """Return the rings that fit, or all where none does."""
     return [row for row in rings if fits(row)] or rings
 
 
 def _of_members(rings: list[Listed]) -> list[Listed]:
-    return _those(rings, lambda row: not row["partitions"])
+    return _fitting_or_all(rings, lambda row: not row["partitions"])
 
 
 def named(rings: list[Listed], wanted: str) -> list[Listed]:
     """Keep rings whose label or key is ``wanted``, or else contains it."""
     containing = _of_members([row for row in rings if wanted in row["label"] or wanted in row["key"]])
-    return _those(containing, lambda row: wanted in (row["label"], row["key"]))
+    return _fitting_or_all(containing, lambda row: wanted in (row["label"], row["key"]))
 
 
 def of_kind(rings: list[Listed], wanted: str) -> list[Listed]:
     """Keep rings that may be of the kind ``wanted``: partitions lie beside a token ring. ``auto``: all."""
     replicated = {"token-ring", "partition-ring"}
     fits = replicated if wanted in replicated else {wanted}
-    return rings if wanted == "auto" else _those(rings, lambda row: row["told"] in fits or not row["told"])
+    return rings if wanted == "auto" else _fitting_or_all(rings, lambda row: row["told"] in fits or not row["told"])
 
 
 def writable(rings: list[Listed]) -> list[Listed]:
     """Keep rings with members, which alone can take writes."""
-    return _those(rings, lambda row: row["members"] > 0)
+    return _fitting_or_all(rings, lambda row: row["members"] > 0)
 
 
 def kind_known(rings: list[Listed]) -> list[Listed]:
     """Keep rings whose kind is known."""
-    return _those(rings, lambda row: row["strategy"] != "")
+    return _fitting_or_all(rings, lambda row: row["strategy"] != "")
 
 
 def fresh(rings: list[Listed], beat: int) -> list[Listed]:
     """Keep rings whose newest heartbeat is about as new as ``beat`` (epoch seconds), the newest of all."""
-    return _those(rings, lambda row: row["beat"] >= beat - _SAME_TIME_S)
+    return _fitting_or_all(rings, lambda row: row["beat"] >= beat - _SAME_TIME_S)
 
 
 def first_kind(rings: list[Listed]) -> list[Listed]:
@@ -267,7 +267,7 @@ def first_kind(rings: list[Listed]) -> list[Listed]:
 
 def main(rings: list[Listed]) -> list[Listed]:
     """Keep rings under the key that the writing component uses, not those under another name in the same store."""
-    return _those(rings, lambda row: row["key"].rpartition("/")[2] in ("", "ring", "segment-writer-ring"))
+    return _fitting_or_all(rings, lambda row: row["key"].rpartition("/")[2] in ("", "ring", "segment-writer-ring"))
 
 
 def newest(rings: list[Listed]) -> Listed:

@@ -50,11 +50,11 @@ def system_of(names: Sequence[str], inputs: Inputs, folder: str) -> str:
         if found:
             return found
     near = {number for number, info in inputs.files.items() if info.label.startswith(folder)}
-    beside = _told(inputs, near) or _told(inputs, set(inputs.files))
+    beside = _named_systems(inputs, near) or _named_systems(inputs, set(inputs.files))
     return beside.pop() if len(beside) == 1 else ""
 
 
-def _told(inputs: Inputs, files: set[int]) -> set[str]:
+def _named_systems(inputs: Inputs, files: set[int]) -> set[str]:
     settings, keys, metrics = (inputs.of(name, files) for name in ("settings", "keys", "metrics"))
     told = {*settings["system"].to_list(), *keys["system"].unique().to_list()}
     told |= {word for word in SYSTEMS for number in files if word in inputs.files[number].label.lower()}

@@ -68,7 +68,7 @@ def _read_resource_usage(document: Any) -> Readings:
     usage: dict[str, dict[str, dict[str, float | None]]] = {"CPU": {}, "Mem": {}}
     for percentile, entries in as_object(document).items():
         listed: list[dict[str, float | None]] = []
-        yield from _each(entries, partial(_take_usage, usage, percentile, listed))
+        yield from _from_each(entries, partial(_take_usage, usage, percentile, listed))
         for key in usage if listed else ():
             usage[key].setdefault("all-nodes", {})[percentile] = sum(numbers[key] or 0.0 for numbers in listed) / len(
                 listed
@@ -97,7 +97,7 @@ def _read_etcd_metrics(document: Any) -> Readings:
     """Yield the percentage of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
     for name, value in as_object(document).items():
         if isinstance(value, list):
-            yield from _each(value, partial(_etcd_histogram, name))
+            yield from _from_each(value, partial(_etcd_histogram, name))
         elif isinstance(value, (int, float)):
             yield from _numbers({"value": value}, partial(Measured, unit="bytes", resource=name))
 
@@ -128,7 +128,7 @@ def _read_metrics_for_e2e(document: Any) -> Readings:
             continue
         for name, samples in metrics.items():
             sums: dict[str, float] = defaultdict(float)
-            yield from _each(samples, partial(_add_sample, sums, f"a sample of {name}"), f"a sample of {name}")
+            yield from _from_each(samples, partial(_add_sample, sums, f"a sample of {name}"), f"a sample of {name}")
             for labels_text, total in sums.items():
                 yield Measured({"value": total}, "count", resource=name, scope=component, metric=labels_text)
 
@@ -149,7 +149,7 @@ def _read_system_pod_metrics(document: Any) -> Readings:
     """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
     restarts: dict[str, list[float]] = defaultdict(list)
     take = partial(_take_restarts, restarts, "name", "restartCount")
-    yield from _each(as_object(document).get("pods"), lambda pod: _each(pod.get("containers"), take))
+    yield from _from_each(as_object(document).get("pods"), lambda pod: _from_each(pod.get("containers"), take))
     for name, counts in restarts.items():
         yield Measured({"RestartCount": max(*counts, 0.0)}, "count", resource=name)
 
@@ -157,7 +157,7 @@ def _read_system_pod_metrics(document: Any) -> Readings:
 def _read_container_restarts(document: Any) -> Readings:
     """Read ``[{Container, RestartCount}]``."""
     restarts: dict[str, list[float]] = defaultdict(list)
-    yield from _each(document, partial(_take_restarts, restarts, "Container", "RestartCount"))
+    yield from _from_each(document, partial(_take_restarts, restarts, "Container", "RestartCount"))
     for name, counts in restarts.items():
         yield Measured({"RestartCount": sum(counts, 0.0)}, "count", resource=name)
 
@@ -170,7 +170,7 @@ def _read_api_availability(document: Any) -> Readings:
     """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
     fields = as_object(document)
     hosts: list[tuple[str, Any]] = [("cluster", fields.get("clusterMetrics"))]
-    yield from _each(
+    yield from _from_each(
         fields.get("hostMetrics"),
         lambda host: hosts.append((as_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host)),
     )
@@ -208,7 +208,7 @@ def _read_tracked(document: Any) -> Readings:
             yield from _numbers({"count": value}, partial(Measured, unit="count", resource=name))
 
 
-def _each(values: Any, take: Callable[[dict[str, Any]], Readings | None], what: str = "") -> Readings:
+def _from_each(values: Any, take: Callable[[dict[str, Any]], Readings | None], what: str = "") -> Readings:
     """Yield what ``take`` makes of each object of a list (None: empty), and a BadShape for every other entry."""
     if values is not None and not isinstance(values, list):
         yield BadShape("it is not a list where one belongs")

@@ -31,7 +31,7 @@ from engine.job_heuristics.mapreduce.model.model import JobPart, Model, ModelFra
 from engine.job_heuristics.mapreduce.tables import ATTEMPT_MODEL, CONF_MODEL, COUNTER_COLUMNS, JOB_MODEL, TASK_MODEL
 
 
-def _one(frame: pl.DataFrame, key: str, keep: Literal["first", "last"]) -> pl.DataFrame:
+def _one_per_key(frame: pl.DataFrame, key: str, keep: Literal["first", "last"]) -> pl.DataFrame:
     """The first or last row of each ``key``, by place in the file."""
     if frame[key].n_unique() == frame.height:
         return frame
@@ -43,8 +43,8 @@ _SIDE = pl.when(pl.col("type") == "MAP").then(pl.lit("map")).otherwise(pl.lit("r
 
 def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     """Join starts and ends to one row per attempt, without counters and task columns; unordered."""
-    starts = _one(starts, "attempt_id", "first")
-    ended = _one(ends.filter(pl.col("state").is_not_null()), "attempt_id", "last")
+    starts = _one_per_key(starts, "attempt_id", "first")
+    ended = _one_per_key(ends.filter(pl.col("state").is_not_null()), "attempt_id", "last")
     keep = ("attempt_id", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms", "sort_finish_ms", "rack",
             "error", "progress")  # fmt: skip
     both = starts.join(
@@ -65,7 +65,7 @@ def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
 
 def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """The end of each task: the last one, unless its attempt was lost afterwards."""
-    ended = _one(task_ends.filter(pl.col("state").is_not_null()), "task_id", "last")
+    ended = _one_per_key(task_ends.filter(pl.col("state").is_not_null()), "task_id", "last")
     lost = attempts.filter(pl.col("state").is_in(["FAILED", "KILLED"])).select(
         pl.col("attempt_id").alias("chosen_id"), "end_seq"
     )
@@ -112,7 +112,7 @@ def _chosen_attempts(ends: pl.DataFrame, attempts: pl.DataFrame, rest: pl.Series
 
 def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
     """Make TASK_MODEL rows, with further columns; unordered. ``rest``: ids of files with REST answers."""
-    starts = _one(events.task_starts, "task_id", "first")
+    starts = _one_per_key(events.task_starts, "task_id", "first")
     ends = _ends(events.task_ends, attempts)
     ids = pl.concat(
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
@@ -136,7 +136,7 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
     end_columns = ["task_id", "state", "finish_ms", "scheduled_ms", "error"]
     if separate.height:
         ends = ends.select(*end_columns).join(
-            _one(
+            _one_per_key(
                 pl.concat([separate, ends.filter(pl.col("has_counters")).select(separate.columns)]), "task_id", "last"
             ).select("task_id", *COUNTER_COLUMNS),
             on="task_id", how="left", maintain_order="left",

@@ -69,7 +69,7 @@ def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
     for key, part in columns.partition_by("stage_id", "stage_attempt", maintain_order=True, as_dict=True).items():
         stage = stages.get((int(key[0]), int(key[1])))
         if stage is not None:
-            found[stage.key] = _one(stage, part, slots)
+            found[stage.key] = _of_stage(stage, part, slots)
     return found
 
 
@@ -85,7 +85,7 @@ def waves(app: App, slots: int) -> dict[tuple[int, int], tuple[int, ...]]:
     return {key: tuple(starts) for key, starts in found.items()}
 
 
-def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
+def _of_stage(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
     run, read = part["run_ms"].to_numpy(), part["read"].to_numpy()
     longest = int(run.argmax())
     median, middle = int(np.median(run)), int(np.median(read))
