@@ -1,1 +1,1 @@
-"""The live path: what is there, what changed, what was read; ignorant of any view."""
+"""The live path: which files there are, what changed, what was read. It knows no view."""

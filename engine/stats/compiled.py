@@ -20,7 +20,7 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return function ``name``; from the whole package where that is loaded already or has no such module."""
+    """Return function ``name``; from the whole package if that is loaded already or lacks the single module."""
     if name not in HOMES:
         raise AttributeError(name)
     folder, module = HOMES[name]

@@ -18,7 +18,7 @@ _BEFORE = 50  # moments read before a host's newest sampling interval: its rates
 
 
 def _newest(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame:
-    """Return the rows of the newest sampling interval of each host (without a host, of each broker), and some before it."""
+    """Return the rows of each host's newest sampling interval (each broker's, if it has no host), and some before it."""
     of, time = ["host", "broker"], pl.col("time_ms")
     files, timely = set(inputs.files), pl.lit(value=True) if at_ms is None else time <= at_ms
     parts = [part.select(*of, "time_ms").unique() for part in inputs.parts("metrics", files, timely)]

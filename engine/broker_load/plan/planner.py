@@ -236,8 +236,10 @@ def make(
 
 
 class _Way(msgspec.Struct, frozen=True, eq=False):
-    """One way to search: losses before the soft goals; ``balanced``: then what is left of both together, ``goals_first`` if set;
-    ``together``: all losses are relieved, also where some stay."""
+    """One way to search: losses before the soft goals.
+
+    ``balanced``: then the rest of both together, ``goals_first`` if set; ``together``: relieve all losses, even if some remain.
+    """
 
     chased: Flags
     reachable: Flags

@@ -1,4 +1,4 @@
-"""True cost of Tez applications by cause, and settings that should pay, with what they save."""
+"""True cost of Tez applications by cause, and settings that should pay, with their savings."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class FilesRead(msgspec.Struct, frozen=True):
     bytes_read: int
 
     def open(self) -> IO[bytes]:
-        """Open the file of rows, once: it is gone with what is returned. Raises OSError."""
+        """Open the file of rows, which is deleted: closing it frees its space. Works once. Raises OSError."""
         file = open(self.path, "rb", closefd=isinstance(self.path, str))  # noqa: SIM115
         if isinstance(self.path, str):
             os.unlink(self.path)

@@ -39,7 +39,7 @@ _TIME = re.compile(
     r"|(?<![\d.])(\d{10}\.\d{3})(?![\d.])"
 )
 _ARRIVED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)()")
-"""A moment of what carries the log (rsyslog, Docker): taken where the log itself tells none."""
+"""A time from the program that carries the log (rsyslog, Docker): used where the log itself has none."""
 _SYSLOG = re.compile(r"(?:<\d{1,3}>)?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) ")
 """A moment of the old syslog, which has no year."""
 _PID = re.compile(r"\[(\d+)(?:-\d+)?\]|\bpid ?[=:] ?(\d+)|\b([0-9a-f]{8}\.[0-9a-f]+)\b")

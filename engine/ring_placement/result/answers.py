@@ -207,7 +207,7 @@ def node_table(
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:
-    """Build table ``nodes`` of a ring that cannot be placed: the members alone, with what their page says they own."""
+    """Build table ``nodes`` of a ring that cannot be placed: only its members, and what their page says they own."""
     frame: dict[str, list[Any]] = {
         "instance": [m.id for m in state.members],
         "state": [m.state for m in state.members],

@@ -104,7 +104,7 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def assumed(self) -> str:
-        """Name what decides verdicts although nothing in the files gives it; "" if there is no such thing."""
+        """Name the settings that decide verdicts although no file gives them; "" if files give all."""
         if self.partitions is None:
             return self.settings.assumed
         return "" if self.lists_members else "owners assumed healthy"

@@ -348,7 +348,7 @@ class JobLevel(OpenJob):
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return the lines with what the letters mean; while its tasks are read, that they are."""
+        """Return the lines and what their letters mean, or a note while the tasks are being read."""
         if self.shown(result) is None:
             return self.absent(not self.read or self.pane.dirty, "reading its tasks")
         first, *rest = super().lines(result, width, glyphs)

@@ -231,7 +231,7 @@ SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 SHADES = ((0.2, "critical"), (0.05, "severe"), (0.01, "moderate"), (0.0, "low"))
 """Least share of all keys that a pair loses, and its style."""
 DIGITS = ".123456789#"
-"""Signs of a pair by what it loses, relative to the worst pair; the first one means none."""
+"""Signs for the loss of a pair, relative to the worst pair; the first sign means no loss."""
 
 
 def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -> list[Line]:

@@ -138,7 +138,7 @@ UNICODE = {
     (0, 0): " ", (1, 0): "▘", (0, 1): "▖", (1, 1): "▌",
     (2, 0): "▀", (0, 2): "▄", (2, 1): "▛", (1, 2): "▙", (2, 2): "█",
 }  # fmt: skip
-"""Characters by what a cell holds of the left and the right sample: 0 nothing, 1 values, 2 the median."""
+"""Characters by the content of a cell, of the left and the right sample: 0 nothing, 1 values, 2 the median."""
 ASCII = {
     (0, 0): " ", (1, 0): "'", (0, 1): ".", (1, 1): ":",
     (2, 0): "^", (0, 2): "v", (2, 1): "^", (1, 2): "v", (2, 2): "#",

@@ -231,7 +231,7 @@ def cluster(app: App) -> str:
 
 
 def version(app: App) -> tuple[int, ...]:
-    """Return Spark's version as far as it is numbers, at most two; empty: unknown."""
+    """Return the first two numbers of Spark's version; empty if it is unknown."""
     parts = (app.attempts[0].version if app.attempts else "").split(".")[:2]
     return tuple(int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 4)
 
