@@ -1,4 +1,7 @@
-"""Processes that do what might end them: started by *spawn*, ended with this process, replaced when one has died."""
+"""Processes that do what might end them: started by *spawn*, ended with this process, replaced when one has died.
+
+The forks of ``report`` and ``check``, which need what is loaded already, are in ``engine.live.pool``: ``trial``, ``read_ahead``.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ class Processes:
 
 
 def bound_memory(limit: int) -> None:
-    """Refuse this process more than ``limit`` bytes.
+    """Refuse this process more than ``limit`` bytes, and let SIGPROF end it.
 
     The limit covers private writable memory (Linux), not what an allocator only reserves.
     """

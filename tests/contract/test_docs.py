@@ -77,3 +77,5 @@ def test_every_view_has_a_guide_and_its_rules(entry: object) -> None:
     name = entry.name  # type: ignore[attr-defined]
     for folder in ("views", "models"):
         assert (ROOT / "docs" / folder / f"{name}.md").read_text(encoding="utf-8").count("\n") > 20
+    rules = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "models").glob("*.md"))
+    assert not [table.name for table in entry.load().tables if f"`{table.name}`" not in rules]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Read formats other than JSON: go test -bench, CSV with a time column (a run per row, as Otava reads it), and the texts of load
+"""Read go test -bench, CSV with a time column (a run per row, as Otava reads it), and the texts of load
 generators."""
 
 from __future__ import annotations
