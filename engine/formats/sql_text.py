@@ -92,7 +92,7 @@ def readable(query: str) -> str:
 def label(query: str) -> str:
     """Label a statement: one line without leading comments, the backticks and blanks of digests; at most ``LABEL``
     characters. Empty where there is no text."""
-    text = _after_comments(readable(query[: 8 * LABEL].replace("`", "")))
+    text = _after_comments(readable(query[: 8 * LABEL].replace("`", "")), " \t\r\n")
     text = _CLOSES.sub(r"\1", _OPENS.sub(r"\1", text)).rstrip(";")
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
@@ -103,9 +103,9 @@ def verb(query: str) -> str:
     return word.group().upper()[:16] if word else "?"
 
 
-def _after_comments(query: str) -> str:
-    """Return a statement from its first word on: without leading comments, blanks and brackets."""
-    text = query.lstrip(" (\t\r\n")
+def _after_comments(query: str, passed: str = " (\t\r\n") -> str:
+    """Return a statement from its first word on: without leading comments, and what is ``passed`` (blanks and brackets)."""
+    text = query.lstrip(passed)
     while text.startswith("/*") and "*/" in text:
-        text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
+        text = text.split("*/", 1)[1].lstrip(passed)
     return text

@@ -61,7 +61,11 @@ class QueryProfile:
         if not sources.workloads:
             if inputs.table("matrix").height or inputs.problems:
                 return _empty_result(inputs, parameters, context, sources)
-            raise NoInput("resource series, but no query tables, snapshots or logs that go with them")
+            raise NoInput(
+                "query classes with calls, but without times (*_seconds_total, total_exec_time, SUM_TIMER_WAIT)"
+                if inputs.table("snapshots").height
+                else "resource series, but no query tables, snapshots or logs that go with them"
+            )
         return _Computation(inputs, parameters, context, sources).result()
 
     def upstream(self, result: Result, parameters: QueryProfileParameters) -> str | None:

@@ -119,6 +119,9 @@ class ExporterSeries(Document):
             host = _points(machines, ["instance", "cpu", "mode"], file, source, reading.problems)
             named = series.filter(pl.col("metric") == _UNAME).select("instance", "nodename").drop_nulls()
             hosts.append(_host_rows(host, dict(named.iter_rows()), source))
+            if host.height and not host["mode"].is_in(["user", "system"]).any():
+                reason = f"{_NODE} without the modes user and system tells no CPU"
+                reading.problems.append(Problem.at(source.path, "no-cpu", reason, line=host["line"][0]))
         if containers.height:
             hosts.append(_container_rows(containers, file, source, reading.problems))
         if statements.height:

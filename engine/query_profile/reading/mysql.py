@@ -224,7 +224,7 @@ class SlowLog(Log):
             rows.add(
                 None if end_ms is None else end_ms + below_ms,
                 seconds,
-                " ".join(event.sql) or event.command,
+                "\n".join(event.sql) or event.command,
                 (state["user"], fields.get("Schema", state["db"])),
                 rows=sent,
                 errors=float(fields.get("Last_errno", "0") not in ("0", "")),

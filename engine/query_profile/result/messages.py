@@ -44,6 +44,10 @@ def notes(profile: Profile) -> list[str]:
     """Word the modes and assumptions in force, a sentence each."""
     work, trust = profile.work, profile.trust
     texts = _lost_calls(work)
+    if work.calls is not None and np.nansum(work.calls) > 0 and not profile.x_total.any():
+        texts.append(
+            "all times are 0: the server counts calls, but does not time them (MySQL: setup_instruments.timed)"
+        )
     if not work.used.any():
         return [
             *texts,
@@ -77,23 +81,32 @@ def _lost_calls(work: Workload) -> list[str]:
     lost = [j for j, info in enumerate(work.classes) if info.query == CATCH_ALL]
     if not lost or work.calls is None or not work.calls.sum() > 0:
         return []
-    share = f"{float(work.calls[:, lost].sum() / work.calls.sum()) * 100:.1f}%"
-    return [f"{share} of the calls found no room in the server's digest table: the classes stand for the others"]
+    share = float(work.calls[:, lost].sum() / work.calls.sum())
+    return [f"{share:.1%} of the calls found no room in the server's digest table: the classes stand for the others"]
 
 
 def _tied(profile: Profile) -> tuple[list[str], list[str]]:
     """Word which classes cannot be told apart, by their times or by their calls."""
     infos = profile.work.classes
-    times, calls = (
-        units.named([label(infos[j].query) or infos[j].name for j in np.flatnonzero(each)], 4)
+    (time_of, times), (calls_of, calls) = (
+        (each.sum(), units.named([label(infos[j].query) or infos[j].name for j in np.flatnonzero(each)], 4))
         for each in (profile.tied, profile.called_alike)
     )
     sought = profile.attributable and not profile.counts
-    follow = "follow from one another in every interval"
+    follow, same = "follow from one another in every interval", "the same in every interval"
     only = "what a call costs beside its time cannot be told for each of them, only the sum; their ranges say so"
     return (
-        [f"the times of {times} {follow}: their shares cannot be told, only the sum"] * bool(sought and times),
-        [f"the calls of {calls} {follow}, or are always as many: {only}"]
+        [
+            f"the times of {times} {follow}: their shares cannot be told, only the sum"
+            if time_of > 1
+            else f"the time of {times} is {same}: its CPU cannot be told from what the server always uses"
+        ]
+        * bool(sought and times),
+        [
+            f"the calls of {calls} {follow}, or are always as many: {only}"
+            if calls_of > 1
+            else f"the calls of {calls} are {same}, or follow from its time: what a call costs beside that cannot be told"
+        ]
         * bool(sought and calls and profile.method == "default"),
     )
 
@@ -150,9 +163,8 @@ def _remedies(attribution: Attribution) -> list[str]:
 
 def answer(profile: Profile, classes: pl.DataFrame, names: Mapping[str, str]) -> str:
     """Return which of ``classes`` uses most of the resource, else takes most time, as a sentence; ``names``: their labels."""
-    share, what = ("y_share", NAMES.get(profile.work.y_name, profile.work.y_name))
-    if not profile.attributable:
-        share, what = "x_share", "time"
+    used = NAMES.get(profile.work.y_name, profile.work.y_name)
+    share, what = ("y_share", used) if profile.attributable else ("x_share", "time")
     for row in classes.filter(pl.col(share) > 0).top_k(1, by=share).iter_rows(named=True):
         return f"{100 * row[share]:.1f}% of the {what} goes to {names.get(row['class']) or row['class']}"
     return ""

@@ -114,7 +114,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     if lost:
         # A class that was reset within the interval lost its earlier work.
         what = "reset" if np.isfinite(begins).all() else "reset, or evicted and back"
-        fallen = f"{units.plural(int(lost), 'class', 'es')} fell or restarted from zero ({what})"
+        fallen = f"{units.plural(lost, 'class', 'es')} fell or restarted from zero ({what})"
         reasons.append("the statistics were reset" if reset else fallen)
     if after.listed:
         values[new] *= 0.0

@@ -65,6 +65,7 @@ def test_verbs() -> None:
         ("SELECT COUNT ( * ) , AVG ( `price` ) FROM `items`", "SELECT COUNT (*), AVG (price) FROM items"),
         ("/* app:web */\n  SELECT\n\ta,\n b FROM t;", "SELECT a, b FROM t"),
         ("SELECT a,··b··FROM t", "SELECT a, b FROM t"),
+        ("/* app */ (SELECT a) UNION (SELECT b)", "(SELECT a) UNION (SELECT b)"),
         ("", ""),
         ("/* only a comment", "/* only a comment"),
         ("x" * 500, "x" * (LABEL - 1) + "…"),

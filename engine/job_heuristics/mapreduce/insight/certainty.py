@@ -238,8 +238,9 @@ def _side_left(
         u = spent + rng.random(len(ages)) * (1 - spent)
         drawn = ordered[np.minimum(np.searchsorted(tail, u), len(ordered) - 1)]
         beyond = ages >= ordered[-1]
-        rest = np.where(beyond, rng.exponential(max(1.0, float(ordered.mean()) * 0.5), len(ages)), drawn - ages)
-        rest = np.maximum(0.0, rest)
+        rest = np.maximum(
+            0.0, np.where(beyond, rng.exponential(max(1.0, float(ordered.mean()) * 0.5), len(ages)), drawn - ages)
+        )
         left[k] = _finish(rest, ordered, tail, waiting, slots, rng)
     return left, f"{len(ages):,} {side.word}s run and {waiting:,} wait, on {slots:,} containers"
 
