@@ -176,10 +176,14 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
 
 
 def _worst(findings: Sequence[Finding]) -> str:
-    """Return the first of the worst findings as a sentence, else that on settings in doubt; empty if there is neither."""
+    """Return the first of the worst findings as a sentence, else that on settings in doubt or on a node; empty without any."""
     worst = max(findings, key=lambda finding: LEVELS.index(finding.level), default=None)
     if worst is None or worst.level not in ("severe", "critical"):
-        return next((f.text for f in findings if f.subject == "settings" and f.level == "moderate"), "")
+        doubts = (f.text for f in findings if f.subject == "settings" and f.level == "moderate")
+        of_nodes = (
+            f"{f.subject}: {f.text}" for f in findings if f.row and f.row[0] == "nodes" and f.level == "moderate"
+        )
+        return next(doubts, "") or next(of_nodes, "")
     return f"{worst.subject}: {worst.text}"
 
 

@@ -70,8 +70,9 @@ def usage(cluster: Cluster, resource: str, load: Floats, counted: Flags, paramet
 
 def over_capacity(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B] of alive brokers above the capacity threshold."""
-    everyone = np.ones(cluster.topology.brokers, np.bool_)
-    return usage(cluster, resource, cluster.sums.raw(resource), everyone, parameters).over
+    return usage(
+        cluster, resource, cluster.sums.raw(resource), np.ones(cluster.topology.brokers, np.bool_), parameters
+    ).over
 
 
 def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
@@ -311,8 +312,9 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
     if not len(bad):
         return False, "", 0
     topic = int(bad[0])
-    satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
-    broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
+    broker = int(
+        np.flatnonzero(topology.alive & ~np.isin(topic * topology.brokers + np.arange(topology.brokers), enough))[0]
+    )
     count = int(counts[names == topic * topology.brokers + broker].sum())
     return True, f"topic {topology.topics[topic]}: {plural(count, 'leader')} on broker {topology.ids[broker]}", len(bad)
 

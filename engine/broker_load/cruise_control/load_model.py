@@ -19,9 +19,9 @@ import polars as pl
 from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.cruise_control.samples import ELSEWHEN, LACKING, NO_RATES, UNSIZED, Samples, SkipRules
+from engine.broker_load.cruise_control.samples import ELSEWHEN, LACKING, NO_RATES, ONCE, UNSIZED, Samples, SkipRules
 from engine.broker_load.cruise_control.windows import Aggregate, Cores, Finished, Trace, Window, WindowSums
-from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
+from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, ticks, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import MOST_ROWS, History
 from engine.broker_load.model.identity import Identity
@@ -261,6 +261,8 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         # What is measured in cores is no share of a number of cores that nothing names.
         capacities = msgspec.structs.replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
     unknown, lacking = _unknown(final, traces, finished, made[: len(chosen)])
+    if not traces and ticks.of(inputs, context)["counter"].any():
+        unknown = dict.fromkeys(unknown, ONCE)
     broken = history.failed_dirs(inputs, at_ms)
     failed = dict(zip(broken["broker"], broken["log_dir"], strict=True))
     for broker in failed.keys() & lacking.keys():

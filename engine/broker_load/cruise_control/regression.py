@@ -53,8 +53,9 @@ def train(observations: Observations) -> Training:
     counts = dict(zip(numbers.tolist(), sizes.tolist(), strict=True))
     for number in counts:
         stored[np.flatnonzero(bucket == number)[-REQUIRED:]] = True
-    fills = sorted((min(count, REQUIRED) / REQUIRED for count in counts.values()), reverse=True)[:BUCKETS]
-    completeness = sum(fills) / BUCKETS
+    completeness = (
+        sum(sorted((min(count, REQUIRED) / REQUIRED for count in counts.values()), reverse=True)[:BUCKETS]) / BUCKETS
+    )
     trained = sum(1 for count in counts.values() if count >= REQUIRED) >= BUCKETS
     nothing = (None, None, None)
     latest = observations.take(stored)
@@ -93,6 +94,7 @@ def half_widths(design: Floats, residual: Floats) -> Floats | None:
     gram = (design / scale).T @ (design / scale)
     if np.linalg.cond(gram) > 1e15:
         return None
-    variance = float(residual @ residual) / (rows - columns)
-    errors = np.sqrt(np.maximum(np.diag(np.linalg.inv(gram)) * variance, 0.0)) / scale
+    errors = (
+        np.sqrt(np.maximum(np.diag(np.linalg.inv(gram)) * (float(residual @ residual) / (rows - columns)), 0.0)) / scale
+    )
     return np.asarray(errors * t_quantile(0.975, rows - columns), np.float64)

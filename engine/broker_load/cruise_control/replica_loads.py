@@ -116,6 +116,7 @@ def _follower_cpu(
         nw_out += bytes_out
         after += follower_cpu(weights, cpu, nw_in, nw_out)
         if len(late):
-            bare_out = np.add(bytes_out[late], copied_out[late], dtype=np.float64)
-            before += follower_cpu(weights, cpu[late], nw_in[late], bare_out)
+            before += follower_cpu(
+                weights, cpu[late], nw_in[late], np.add(bytes_out[late], copied_out[late], dtype=np.float64)
+            )
     return after / max(count, 1), before / max(count, 1)

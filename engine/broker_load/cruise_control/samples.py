@@ -47,6 +47,7 @@ LACKING = (
     "partitions report more traffic than their brokers: scrape all rates at one moment",
 )
 """What is missing where a rule of RULES leaves all partitions out, and what gives it."""
+ONCE = "running totals of one moment give no rates: keep further scrapes, each in a file of its own"
 ELSEWHEN = "no sample at the times shown, only at others: see whether its scrapes still run and clocks agree"
 UNSIZED = LACKING[5:7]  # of these, the reasons why sizes are unknown
 NO_RATES = "no rates by topic: the exporter's rules must keep the label topic of BrokerTopicMetrics"

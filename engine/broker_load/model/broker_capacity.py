@@ -33,7 +33,7 @@ class Capacities(msgspec.Struct, frozen=True, eq=False):
             return "the cores are unknown: name num.cores in capacity.json"
         if self.file:
             return "capacity.json has no entry for some brokers and no default entry (-1)"
-        return "no capacity.json: give one with num.cores, DISK, NW_IN and NW_OUT"
+        return "no usable capacity.json: give one with num.cores, DISK, NW_IN and NW_OUT"
 
 
 def resolve(
@@ -50,8 +50,9 @@ def resolve(
         cores = np.nan_to_num(named, nan=1.0)
         unknown = np.full(len(ids), np.nan)
         guessed = topology.alive.copy()
-        none = (None,) * len(ids)
-        return Capacities(cores, cores * 100.0, unknown, unknown, unknown, guessed, np.isnan(named), none, False)
+        return Capacities(
+            cores, cores * 100.0, unknown, unknown, unknown, guessed, np.isnan(named), (None,) * len(ids), False
+        )
     # The last file given wins for a broker described twice.
     entries = {row["broker"]: row for row in rows.iter_rows(named=True)}
     default = entries.get(DEFAULT) if allow_estimation else None

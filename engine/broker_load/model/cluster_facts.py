@@ -71,8 +71,9 @@ def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...
     newest = past.filter("sized").filter(pl.col("time_ms") == pl.col("time_ms").max().over("host", "broker"))
     tick, files = ["host", "broker", "time_ms"], set(newest["file"].unique().to_list())
     moments = newest.select(tick).unique()
-    since = moments["time_ms"].min() if moments.height else 0
-    sizes = (pl.col("metric") == raw_metrics.SIZE) & (pl.col("time_ms") >= since)
+    sizes = (pl.col("metric") == raw_metrics.SIZE) & (
+        pl.col("time_ms") >= (moments["time_ms"].min() if moments.height else 0)
+    )
     parts = [
         part.join(moments, on=tick, how="semi", nulls_equal=True) for part in inputs.parts("metrics", files, sizes)
     ]

@@ -16,6 +16,7 @@ from engine.broker_load.model import cluster_facts, identity, rounds, ticks, top
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
+from engine.broker_load.reading.metric_names import GONE_MS
 from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
 from engine.core.view import FILE, Context, Inputs
@@ -82,8 +83,8 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     sizes = inputs.table("log_dir_sizes")
     placements, lost = _in_failed_dirs(placements, failed_dirs(inputs, until_ms), sizes)
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
-    heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
-    heard |= frozenset(reported["broker"].unique().to_list())
+    lately = past.filter(pl.col("time_ms") >= pl.col("time_ms").max() - GONE_MS)
+    heard = frozenset(ticks.by_broker(lately, who.ids)["broker"].drop_nulls()) | frozenset(reported["broker"])
     repeats = ticks.repeats(every)
     by_broker = ticks.by_broker(ticks.counting(every, repeats), who.ids)
     by_broker = by_broker.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))

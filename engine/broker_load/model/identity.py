@@ -166,8 +166,9 @@ def _guess(
             take(host, candidate, "by the number in its name")
         elif listed.get(bare(host)):
             doubled.append(host)
-    unmatched = tuple(host for host in open_hosts if host not in ids and host not in doubled)
-    return Identity(ids, guessed, unmatched, tuple(doubled))
+    return Identity(
+        ids, guessed, tuple(host for host in open_hosts if host not in ids and host not in doubled), tuple(doubled)
+    )
 
 
 def _on_machine(

@@ -24,8 +24,9 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
     numbers of the CPUs that node_exporter names; ``print``: a fingerprint of all its running totals; ``rows``: how many it has.
     """
     ticks: FramePartials[int] = context.memo.state("broker load ticks", lambda: FramePartials(FILE))
-    versions = {number: info.version for number, info in inputs.files.items()}
-    ticks.update(versions, lambda files: {"ticks": _read(inputs, files)})
+    ticks.update(
+        {number: info.version for number, info in inputs.files.items()}, lambda files: {"ticks": _read(inputs, files)}
+    )
     return ticks.frame("ticks")
 
 

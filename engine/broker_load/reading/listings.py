@@ -104,8 +104,9 @@ def _of_lines(
         if said["id"] or said["kcat"]:
             rack = "" if said["rack"] == "null" else said["rack"]
             host = said["version"] or said["host"]
-            number = int(said["id"] or said["kcat"])
-            brokers.append((number, clean(host), rack and clean(rack), said["fenced"] != "true", None))
+            brokers.append(
+                (int(said["id"] or said["kcat"]), clean(host), rack and clean(rack), said["fenced"] != "true", None)
+            )
         elif said["moved"]:
             every, to, off = (_ids(said[name]) if said["all"] else None for name in ("all", "to", "from"))
             moving.append((time_ms, said["moved"], int(said["at"]), every, to, off))

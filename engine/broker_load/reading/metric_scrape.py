@@ -75,8 +75,9 @@ class MetricScrape(Document):
         mapped = _mapped(series, found, source, problems)
         if facts.height:  # without the CPU of exporters of the whole cluster, which are not brokers
             exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
-            of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
-            mapped = mapped.filter(~of_exporter)
+            mapped = mapped.filter(
+                ~((pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters))
+            )
         mapped = _distinct(mapped, file, source, problems)
         rows: dict[str, Rows] = {"metrics": _rows(mapped, file, source, problems)}
         if facts.height:

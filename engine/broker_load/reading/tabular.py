@@ -334,8 +334,9 @@ class ParquetRows(Document):
             return Reading(consumed=len(data))
         frames = [frame for _, frame, _ in parts]
         rows = Parts(sum(frame.height for frame in frames), frames[0].columns, lambda: frames)
-        problems = fold(problem for _, _, found in parts for problem in found)
-        return Reading({parts[0][0].name: rows}, list(problems), len(data))
+        return Reading(
+            {parts[0][0].name: rows}, list(fold(problem for _, _, found in parts for problem in found)), len(data)
+        )
 
 
 def _part(source: Source, frame: pl.DataFrame, first: int) -> tuple[Table, pl.DataFrame, list[Problem]]:

@@ -102,8 +102,9 @@ def _rackless(topology: Topology) -> list[Finding]:
     text = (
         "no rack is known, but others have one: the host counts as the rack; set broker.rack, or name it in brokers.csv"
     )
-    subject = f"broker{'s' if len(bare) > 1 else ''} {named(bare, 6)}"
-    return [Finding("moderate", subject, text, ("brokers", (bare[0],)))]
+    return [
+        Finding("moderate", f"broker{'s' if len(bare) > 1 else ''} {named(bare, 6)}", text, ("brokers", (bare[0],)))
+    ]
 
 
 def _unknown(cluster: Cluster) -> str:
@@ -189,11 +190,14 @@ def full_directories(directories: pl.DataFrame, brokers: pl.DataFrame, limit: fl
 
 
 def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
-    """Return the most useful sentence: the first of ``findings`` that is critical or says why loads are unknown.
+    """Return the most useful sentence: the first of ``findings`` that is critical, on a log directory, or says why loads are
+    unknown.
 
     Without one it names the broker (of rows of ``BROKERS``) that uses most of its CPU; empty if that is unknown.
     """
-    first = next((one for one in findings if one.level == "critical" or one.subject.endswith("unknown")), None)
+    first = next((one for one in findings if one.level == "critical"), None) or next(
+        (one for one in findings if one.subject.startswith("log directory") or one.subject.endswith("unknown")), None
+    )
     if first is not None:
         return f"{first.subject}: {first.text}"
     known = brokers.filter(pl.col("cpu_pct").is_finite()).sort("cpu_pct", descending=True)

@@ -279,8 +279,9 @@ class ShardRing:
         for group in groups:
             at = np.arange(len(ring.tokens)) if group is None else np.flatnonzero(zone == group)
             members = np.arange(len(ring.instances)) if group is None else np.flatnonzero(ring.zone_of == group)
-            name = "" if group is None else ring.zones[group]
-            self._groups.append((name, members, ring.tokens[at], Owners(ring.owner[at])))
+            self._groups.append(
+                ("" if group is None else ring.zones[group], members, ring.tokens[at], Owners(ring.owner[at]))
+            )
         self.everyone = np.arange(len(ring.instances))
         self._oldest_s = min((i.registered_s for i in ring.instances), default=0)
         self._flags: dict[int, tuple[list[bool], list[bool]]] = {}

@@ -100,8 +100,9 @@ class _Walk(msgspec.Struct, frozen=True):
     def of(cls, ring: Ring, key: Key, policy: Policy) -> _Walk:
         one = np.ones(1, dtype=np.int64)
         tenant, dataset = (np.array([xxh64(name)], dtype=np.uint64) for name in (key.tenant, key.dataset))
-        start = jump(tenant, ring.total)
-        ranges = subrings(start, dataset, one * policy.tenant_limit, one * policy.dataset_limit, ring.total)
+        ranges = subrings(
+            jump(tenant, ring.total), dataset, one * policy.tenant_limit, one * policy.dataset_limit, ring.total
+        )
         a, tenant_size = int(ranges.a[0]), int(ranges.tenant_size[0])
         c, size = int(ranges.c[0]), int(ranges.dataset_size[0])
         offset = key.fingerprint % size if key.fingerprint is not None and not policy.round_robin else 0
@@ -391,8 +392,10 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
     largest = len(ring.instances)
     sizes = [*range(step, largest + 1, step)]
     if len(sizes) > MAX_SIZES:
-        picked = np.unique(np.round(np.geomspace(1, len(sizes), MAX_SIZES)).astype(np.int64)) - 1
-        sizes = [sizes[k] for k in picked.tolist()]
+        sizes = [
+            sizes[k]
+            for k in (np.unique(np.round(np.geomspace(1, len(sizes), MAX_SIZES)).astype(np.int64)) - 1).tolist()
+        ]
     sizes = sorted({*sizes, *([configured] if 0 < configured <= largest else [])})
     drawn = ShardRing(ring, strategy.now_s)
     rows: list[tuple[Any, ...]] = []
@@ -406,8 +409,9 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
         lost, pair = _worst_pair(PairSums(sets.members, spare, subring.lengths / SPACE, healthy), len(chosen))
         owned = subring.ownership
         spread = float(owned.max() / owned.mean()) if len(owned) and owned.mean() > 0 else 1.0
-        names = [subring.ids[k] for k in pair]
-        rows.append((size, len(chosen), lost, names, spread, lost <= p.safe_loss, size == configured))
+        rows.append(
+            (size, len(chosen), lost, [subring.ids[k] for k in pair], spread, lost <= p.safe_loss, size == configured)
+        )
     return tables.SIZES.frame(columns_of(tables.SIZES, rows))
 
 

@@ -301,7 +301,8 @@ def _uneven_zones(s: ReplicatedScenario) -> list[Finding]:
     fewest, most = min(sizes, key=lambda zone: sizes[zone]), max(sizes.values())
     times = share[list(s.zones[fewest])].max() / share[share > 0].mean()
     text = f"{units.plural(sizes[fewest], 'node')} where another zone has {most}: up to {times:.2f} × the mean share of keys each"
-    return [Finding("moderate", f"zone:{fewest}", f"{text}; start {most - sizes[fewest]} more there")]
+    text += f"; start {most - sizes[fewest]} more there"
+    return [Finding("moderate", f"zone:{fewest}", text, ("nodes", (s.planned.ring.ids[s.zones[fewest][0]],)))]
 
 
 def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:

@@ -36,8 +36,9 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
         total,
     )
     joined = pairs.join(names, on=["tenant", "dataset"], how="left", maintain_order="left")
-    row = joined["row"].fill_null(0).to_numpy().astype(np.int64)
-    _, fits = ranges.offsets_of(row, joined["shard"].fill_null(0).to_numpy())
+    _, fits = ranges.offsets_of(
+        joined["row"].fill_null(0).to_numpy().astype(np.int64), joined["shard"].fill_null(0).to_numpy()
+    )
     is_known = joined["row"].is_not_null() & joined["shard"].is_not_null()
     return pl.select(pl.when(is_known).then(pl.Series(fits))).to_series().alias("in_range")
 

@@ -172,8 +172,9 @@ class Ring(Listed, frozen=True, eq=False, dict=True):
     def of(cls, members: Iterable[Member]) -> Ring:
         """Lay out the ring of the ``members`` that are placed. It may be empty; S is 0 without tokens."""
         placed = [m for m in in_byte_order(members) if m.placed]
-        tokens = np.array([m.tokens for m in placed], dtype=np.int64)
-        owner_of_token = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
+        owner_of_token = np.repeat(
+            np.arange(len(placed), dtype=np.int32), np.array([m.tokens for m in placed], dtype=np.int64)
+        )
         return cls(tuple(placed), owner_of_token[permutation(len(owner_of_token))])
 
     @property

@@ -70,8 +70,9 @@ class PlacementRules(_PlacementFile):
             if max(rule.tenant_limit, rule.dataset_limit) > 2**31:
                 found.problem("bad-limit", f"rule of {tenant}/{name}: limit too large")
                 continue
-            strategy = min(rule.load_balancing, 99)
-            rows.append((tenant, name, rule.tenant_limit, rule.dataset_limit, strategy, rules.created_at))
+            rows.append(
+                (tenant, name, rule.tenant_limit, rule.dataset_limit, min(rule.load_balancing, 99), rules.created_at)
+            )
         return rows, rules.created_at
 
 

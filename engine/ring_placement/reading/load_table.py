@@ -95,8 +95,9 @@ class Metrics(Document):
             )
             problems.append(problem)
         rows = rows.filter(~pl.col("has_shard") | in_range)
-        complete = final or not file.cut or not file.answer
-        return Reading({"metrics": rows.drop("line", "has_shard")}, problems, complete=complete)
+        return Reading(
+            {"metrics": rows.drop("line", "has_shard")}, problems, complete=final or not file.cut or not file.answer
+        )
 
 
 def _line(rows: pl.DataFrame) -> int | None:
@@ -427,8 +428,9 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.D
         _right_rows(source, frame, ~present | right, "bad-fingerprint", reason, problems)
         padded = pl.col("digits").str.zfill(16)
         high = padded.str.slice(0, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
-        low = padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
-        value = high * pl.lit(1 << 32, pl.UInt64) + low
+        value = high * pl.lit(1 << 32, pl.UInt64) + padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(
+            pl.UInt64
+        )
         frame = frame.with_columns(pl.when(right).then(value).alias("fingerprint")).drop("digits")
     columns = [
         *_cleaned(frame["tenant"].fill_null(""), "tenant"),

@@ -112,8 +112,10 @@ def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series)
         sizes = np.where(sizes == sizes.max(), 0, sizes)
     chosen = [m[:size].astype(np.uint32) for m, size in zip(shards, sizes.tolist(), strict=True)]
     listed = names.gather(pl.Series(np.concatenate([np.empty(0, np.uint32), *chosen])))  # one query, not one a shard
-    starts = np.cumsum(sizes) - sizes
-    parts = [listed.slice(start, size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    parts = [
+        listed.slice(start, size)
+        for start, size in zip((np.cumsum(sizes) - sizes).tolist(), sizes.tolist(), strict=True)
+    ]
     return pl.Series(parts, dtype=pl.List(names.dtype)).gather(pl.Series(shard_of.astype(np.uint32)))
 
 

@@ -108,8 +108,9 @@ def _down(s: SegmentScenario) -> np.ndarray:
     is_gone = np.append(member_mask(before.ring, gone), False)  # the last entry answers for -1
     at = np.flatnonzero(is_gone[before.receivers])
     width = len(is_gone)
-    cells = _distinct(_tenants(before, at) * width + before.receivers[at], count * width)
-    return np.bincount(cells // width, minlength=count)
+    return np.bincount(
+        _distinct(_tenants(before, at) * width + before.receivers[at], count * width) // width, minlength=count
+    )
 
 
 _AT_ONCE = 1 << 20  # keys searched for the largest at a time: there may be millions

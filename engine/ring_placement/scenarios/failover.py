@@ -56,8 +56,9 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
 def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
     """Count the datasets with a part that a member in ``down`` receives, those with all parts there, and the tenants with
     such a dataset."""
-    flags = np.append(down, False)
-    counts = np.bincount(placement.groups.datasets[flags[placement.receivers]], minlength=placement.keys.size)
+    counts = np.bincount(
+        placement.groups.datasets[np.append(down, False)[placement.receivers]], minlength=placement.keys.size
+    )
     some = counts > 0
     fully = some & (counts == placement.parts)
     tenants = np.zeros(len(placement.keys.tenants), dtype=bool)

@@ -127,8 +127,9 @@ def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
                 )
     labels = ", ".join(dict.fromkeys(label for _, label in given.values()))
     choice = "; ".join(f"{text} of {label}" for label, text in differing.items())
-    values = {name: value for name, (value, _) in given.items()}
-    return Settings(labels, SYSTEMS.get(system, UNKNOWN), doubt, choice, **values)
+    return Settings(
+        labels, SYSTEMS.get(system, UNKNOWN), doubt, choice, **{name: value for name, (value, _) in given.items()}
+    )
 
 
 def _unread(inputs: Inputs, system: str) -> str:

@@ -250,8 +250,9 @@ class Root(Level):
             return frame, self.pane.spec(first)
 
         def looks(result: Result) -> Looks:
-            after = drawing.page(result, self.page)[0][1] in drawing.AFTER
-            return Looks(cells.AFTER_CELLS if after else cells.BROKER_CELLS)
+            return Looks(
+                cells.AFTER_CELLS if (drawing.page(result, self.page)[0][1] in drawing.AFTER) else cells.BROKER_CELLS
+            )
 
         def rows_below(result: Result) -> Any:
             second = drawing.page(result, self.page)[0][2]

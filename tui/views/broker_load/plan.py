@@ -61,8 +61,9 @@ def _curve(result: Result, row: Row | None) -> Draw | None:
         Series(copied, curve["balancedness"].to_list(), "balancedness", "dim"),
     ]
     if curve["survived_brokers"].null_count() == 0:
-        losses = (curve["brokers"] + curve["racks"]).clip(1)
-        survived = 100.0 * (curve["survived_brokers"] + curve["survived_racks"]) / losses
+        survived = (
+            100.0 * (curve["survived_brokers"] + curve["survived_racks"]) / (curve["brokers"] + curve["racks"]).clip(1)
+        )
         lines.insert(1, Series(copied, survived.to_list(), "losses survived %", "bar2"))
     here = [Mark(copied[row["step"]])] if row is not None and row["step"] < len(copied) else []
     span = (0.0, max(copied[-1], 1.0))
@@ -95,7 +96,7 @@ def _step(result: Result, row: Row | None) -> list[Fact]:
 def write(result: Result, throttle_mbs: float, folder: str) -> tuple[str]:
     """Write the files of the plan into ``folder``, all or none, and over no other file; return what to say."""
     from engine.broker_load.plan.export import files
-    from tui.widgets.table.boxes import write_new
+    from tui.screens.table_boxes import write_new
 
     place = Path(os.path.expanduser(folder))  # noqa: PTH111  (unlike Path's it never raises)
     written: list[Path] = []
