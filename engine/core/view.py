@@ -147,8 +147,7 @@ class Inputs:
             _parts=lambda name, numbers, where: self.parts(name, numbers & files.keys(), where),
             _touched=lambda version: None,  # a file may be left out without a change
         )
-        note = f"Skipped the {len(left_out):,} oldest of {len(self.files):,} files to stay within memory-mb."
-        return kept, (note,)
+        return kept, (f"Skipped the {len(left_out):,} oldest of {len(self.files):,} files to stay within memory-mb.",)
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return (id, version) of each existing file of ``files``, sorted. Equal stamps mean equal rows."""

@@ -177,8 +177,7 @@ class Feed(msgspec.Struct, frozen=True):
                 replaced.add(again)
                 event = msgspec.structs.replace(event, count=again.count + 1)
             fresh.append(event)
-        rest = (event for event in self.events if event not in replaced)
-        return Feed((*fresh, *rest)[:KEPT])
+        return Feed((*fresh, *(event for event in self.events if event not in replaced))[:KEPT])
 
 
 LISTED = 200  # findings of one view that the list of all findings holds at most

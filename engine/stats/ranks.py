@@ -291,8 +291,7 @@ def hodges_lehmann(
         nothing = np.full(k, np.nan)
         return Shift(nothing, nothing.copy(), nothing.copy())
     c = critical_rank(n1, n2, alpha)
-    middle = ((pairs - 1) // 2, pairs // 2)
-    wanted = (*middle, *((c - 1, pairs - c) if c else ()))
+    wanted = ((pairs - 1) // 2, pairs // 2, *((c - 1, pairs - c) if c else ()))
     samples = (left, right) if ordered else (np.sort(left, axis=1), np.sort(right, axis=1))
     differences = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
     estimate = (differences[:, 0] + differences[:, 1]) / 2.0

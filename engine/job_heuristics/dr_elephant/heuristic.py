@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -198,6 +199,10 @@ def default_rules(declared: Sequence[H]) -> Rules[H]:
 # --- HeuristicConf.xml -----------------------------------------------------------------------------------------------
 
 
+_WORD = re.compile(r"[g-np-wyzG-NP-WYZ]")
+"""Letters that no number has. Python warns on standard error of a word right behind a number, as in ``1if``."""
+
+
 def evaluate(text: str) -> float:
     """Return the value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and
     parentheses.
@@ -207,6 +212,8 @@ def evaluate(text: str) -> float:
     if len(text) > 200:
         raise ValueError("an expression of more than 200 characters")
     try:
+        if _WORD.search(text):
+            raise ValueError("a word")
         value = _value(ast.parse(text.strip(), mode="eval").body, 0)
     except (SyntaxError, MemoryError, OverflowError, ZeroDivisionError, ValueError) as error:
         raise ValueError(f"{text.strip()!r} is not an arithmetic expression") from error

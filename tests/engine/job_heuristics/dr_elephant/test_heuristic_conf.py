@@ -78,11 +78,26 @@ def test_arithmetic(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["True", "2**3", "5//2", "1" * 201, "-" * 51 + "1", "not 1", "'a'", "x", "1,2", "1 if 1 else 2", "~1"]
+    "text",
+    [
+        "True",
+        "2**3",
+        "5//2",
+        "1" * 201,
+        "-" * 51 + "1",
+        "not 1",
+        "'a'",
+        "x",
+        "1,2",
+        "1 if 1 else 2",
+        "~1",
+        "1if 1else 2",
+    ],
 )
-def test_invalid_arithmetic(text: str) -> None:
+def test_invalid_arithmetic(text: str, recwarn: pytest.WarningsRecorder) -> None:
     with pytest.raises(ValueError):
         evaluate(text)
+    assert not recwarn.list, "a warning would be written over the screen"
 
 
 @pytest.mark.parametrize("text", ["1,2,3", "1,2,3,4,5", "", ",,,,", "1,2,,4"])
