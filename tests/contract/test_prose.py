@@ -11,10 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PHRASES = re.compile(
-    r"\b(?:(?i:fact sheet|the sheet|seed mode|anew|for want of|of those which|so many|nothing of|what comes of it"
-    r"|somebody|let go)|(?:what|that|which) is none)\b".replace(" ", r"\s+(?:#:?\s+)?")
+    r"(?<![a-zA-Z])(?:(?i:fact sheet|the sheet|seed mode|anew|for want of|of those which|so many|nothing of|what comes of it"
+    r"|somebody|let go)|(?:what|that|which) is none)(?![a-zA-Z])".replace(" ", r"(?:_|\s+(?:#:?\s+)?)")
 )
-"""Lower-case ``is none``: ``None`` is Python's. A phrase may go on in the next line, of a comment too."""
+"""Lower-case ``is none``: ``None`` is Python's. A phrase may continue in the next line, also of a comment; in names it has
+underscores."""
 SINCE = 1_795_735_620
 """Epoch seconds of 2026-11-26 23:27 UTC: subjects are short from then on."""
 

@@ -284,21 +284,21 @@ class Kept:
         if self._stage is not None and self.shows == (root, view.name) and self._stage.app.is_running:
             await as_started(self._stage, tmp_path, size)
             return self._stage
-        await self.let_go()
+        await self.end_dashboard()
         self._stage = await self._open.enter_async_context(
             stage(tmp_path, size, session=read_once(root, view), view=view.name, entries=(entry(view.name),))
         )
         self.shows = root, view.name
         return self._stage
 
-    async def let_go(self) -> None:
+    async def end_dashboard(self) -> None:
         """End the dashboard; the next test gets another one."""
         self.shows = self._stage = None
         await self._open.aclose()
 
     def close(self) -> None:
         """End the dashboard and the event loop."""
-        self.runner.run(self.let_go())
+        self.runner.run(self.end_dashboard())
         self.runner.close()
 
 
@@ -346,7 +346,7 @@ async def opened(
         try:
             yield running
         except BaseException:
-            await kept().let_go()
+            await kept().end_dashboard()
             raise
         return
     session: Any = read_once(root, view) if once else session_over(root, view)

@@ -43,7 +43,7 @@ def test_rights_that_were_too_wide_are_taken_back(tmp_path: Path) -> None:
     assert (mode(folder), mode(state.path)) == (0o700, 0o600)
 
 
-def test_nothing_of_another_user_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "state.toml").write_text('tab = "theirs"\n')
     here = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: here + 1)

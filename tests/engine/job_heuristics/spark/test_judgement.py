@@ -309,7 +309,7 @@ def test_tables_of_applications() -> None:
     assert judge({"a": huge}, rules).jobs["used_mb_s"][0] == 2**63 - 1
 
 
-def test_why_dr_elephant_shows_nothing_of_an_application() -> None:
+def test_why_dr_elephant_does_not_show_an_application() -> None:
     rules = default_rules(HEURISTICS)
     assert upstream_says(app(), rules) == ""
     broken = {"spark.executor.memory": "x", "spark.dynamicAllocation.enabled": "maybe", "spark.executor.instances": "y"}

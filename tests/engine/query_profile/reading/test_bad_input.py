@@ -137,7 +137,7 @@ def test_rounded_queryids_join_by_text_and_are_reported() -> None:
     assert result.tables["classes"]["calls"].to_list() == [5] * 5
 
 
-def test_an_id_that_no_64_bits_hold_says_nothing_of_the_others() -> None:
+def test_an_id_beyond_64_bits_does_not_affect_the_others() -> None:
     texts = [pgss(f"10,5,t,7,SELECT 7,{n},{n},1", f"10,5,t,{n}e+308,SELECT 8,{n},{n},1") for n in (1, 3)]
     result = compute(snapshots(pgss("10,5,t,7,SELECT 7,0,0,1"), *texts))
     assert "rounded-queryid" not in kinds(result)

@@ -54,7 +54,7 @@ def test_the_newest_intervals_are_those_of_a_short_history() -> None:
     assert not any("left out" in note for note in short.notes)
 
 
-def test_counters_of_older_snapshots_are_let_go() -> None:
+def test_counters_of_older_snapshots_are_dropped() -> None:
     memo = Memo()
     given = inputs(files())
     found = profile(given, memo)

@@ -143,7 +143,7 @@ def test_kube_burner() -> None:
 
 
 @pytest.mark.parametrize("odd", [0, -5, None, "", "yesterday"])
-def test_a_time_that_is_none_is_not_the_start_of_a_kube_burner_run(odd: object) -> None:
+def test_an_invalid_time_is_not_the_start_of_a_kube_burner_run(odd: object) -> None:
     documents = [{"metricName": "cpu", "uuid": "u", "value": 1.5, "timestamp": stamp} for stamp in (90, odd, 80)]
     assert read("kb.json", json.dumps(documents)).rows["run_facts"]["time_ms"] == [80_000]
 

@@ -30,7 +30,7 @@ def values_held(memo: Memo) -> int:
     return sum(chunk.values.size for chunks in measurements.of_file.values() for chunk in chunks)
 
 
-def test_older_runs_are_let_go_and_left_out_with_a_note(tmp_path: Path) -> None:
+def test_older_runs_are_left_out_with_a_note(tmp_path: Path) -> None:
     two_long_jobs(tmp_path, 9)
     memo = Memo()
     inputs = read_folder(tmp_path)
