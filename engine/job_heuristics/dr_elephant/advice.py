@@ -228,11 +228,15 @@ class Insight(msgspec.Struct, frozen=True):
         because = f"{self.topic} of {'the application' if self.subject == 'application' else self.subject}"
         return Wish(self.key, self.setting, because, self.way, self.current, self.open)
 
-    def wishing(self, wish: Wish) -> Insight:
-        """Return it with another wish."""
-        return msgspec.structs.replace(
-            self, key=wish.key, setting=wish.value, way=wish.way, current=wish.current, open=wish.open
-        )  # fmt: skip
+    def wishing(self, wish: Wish, *, helps: bool = True) -> Insight:
+        """Return it with another wish, if that ``helps``."""
+        return (
+            msgspec.structs.replace(
+                self, key=wish.key, setting=wish.value, way=wish.way, current=wish.current, open=wish.open
+            )
+            if helps
+            else self
+        )
 
     def answered(self, answer: Answer) -> Insight:
         """Return it with what the gate grants."""

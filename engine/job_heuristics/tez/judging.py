@@ -88,10 +88,10 @@ def unit_of(app: App, error: str, *, own: bool) -> Unit:
         state = "RUNNING" if dag.state == "RUNNING" else state
     oldest = app.dags[-1].facts["start_ms"] if app.dags else None
     tasks = app.tasks.filter(
-        (pl.col("dag") == (dag.number if dag is not None else -1)) & pl.col("total_ms").is_not_null()
+        (pl.col("dag") == (dag.number if dag is not None else -1))
+        & pl.col("total_ms").is_not_null()
+        & (pl.lit(own) | pl.col("side").is_in(_COUNTED))
     )
-    if not own:
-        tasks = tasks.filter(pl.col("side").is_in(_COUNTED))
     return Unit(app.app_id, app, state, tasks, dag.facts["start_ms"] if own and dag is not None else oldest, own)
 
 

@@ -338,9 +338,8 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
     last = len(lumped.total) - 1
     small = column == last
     time = np.maximum(x, 0).sum(axis=0)
-    part = time * lumped.time[last]
-    if calls is not None:
-        part = part + np.maximum(calls, 0).sum(axis=0) * lumped.call[last]
+    called = 0.0 if calls is None else np.maximum(calls, 0).sum(axis=0) * lumped.call[last]
+    part = time * lumped.time[last] + called
     if not part[small].sum() > 0:
         part = time
     rest = float(part[small].sum())

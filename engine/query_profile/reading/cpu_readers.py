@@ -200,9 +200,11 @@ class Sysstat(HostKind):
             rows.cores = float(cores) if isinstance(cores, int) and 0 < cores < 1 << 20 else None
             statistics = host.get("statistics")
             samples = statistics if isinstance(statistics, list) else []
-            if document.bad:
-                samples = [sample for sample in samples if sample is not None]
-            self._samples(rows, str(host.get("date", "")), samples)
+            self._samples(
+                rows,
+                str(host.get("date", "")),
+                [sample for sample in samples if sample is not None or not document.bad],
+            )
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:

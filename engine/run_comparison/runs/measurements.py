@@ -258,9 +258,8 @@ def _further_name(key: MetricKey) -> str:
 
 def _quantity(key: MetricKey) -> str:
     """Return the quantity that a metric counts, in its tool's words and without the names of benchmarks."""
-    verb = key.verb if key.kind in VERB_IS_QUANTITY else ""
-    if key.kind == "jmh":
-        verb = key.verb.partition(":")[2]  # a secondary metric of the benchmark before the colon
+    secondary = key.verb.partition(":")[2] if key.kind == "jmh" else ""  # of the benchmark before the colon
+    verb = key.verb if key.kind in VERB_IS_QUANTITY else secondary
     return " ".join((verb, key.resource, _further_name(key), key.bucket))
 
 

@@ -173,9 +173,11 @@ def saving_lines(
         return f"{shown('number', value / 1e6, peak_s)} s"
 
     before, after = (units.percent(share * 100) for share in (saved.utilisation, saved.utilisation_after))
-    used = "not known: no file tells times and how many CPUs there are", "dim"
-    if math.isfinite(saved.utilisation):
-        used = f"{before} {glyphs.arrow} {after}", ""
+    used = (
+        (f"{before} {glyphs.arrow} {after}", "")
+        if math.isfinite(saved.utilisation)
+        else ("not known: no file tells times and how many CPUs there are", "dim")
+    )
     span = f"{seconds(saved.saved_low)} to {seconds(saved.saved_high)}" if math.isfinite(saved.saved_low) else None
     slower = f"x {saved.latency_factor:.3f} (approximation)" if math.isfinite(saved.latency_factor) else None
     return [

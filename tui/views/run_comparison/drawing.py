@@ -43,9 +43,8 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
     if left is None or right is None:
         return [("", "")]
     text = change_text(left, right, str(cell.row.get("unit") or ""), cell.glyphs.arrow)
-    if len(text) > cell.width:  # without room, leave out "per operation"
-        text = text.partition("/")[0]
-    return [(text.rjust(cell.width), "")]
+    # Without room, leave out "per operation".
+    return [((text if len(text) <= cell.width else text.partition("/")[0]).rjust(cell.width), "")]
 
 
 INFLUENCE = number(

@@ -109,9 +109,7 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
     )
     timed = made["timed"].to_numpy()
     counters = {name: made[name].to_numpy() for name in OF_ALL_TASKS}
-    numbers = made.select("peak", *TASK_NUMBERS)
-    if not timed.all():
-        numbers = numbers.filter(made["timed"])
+    numbers = (made if timed.all() else made.filter("timed")).select("peak", *TASK_NUMBERS)
     tasks = TaskArrays(
         job_index(frame["job_id"], jobs), made["is_map"].to_numpy(), made["state"].to_numpy(), timed,
         made["fallback"].to_numpy(), {name: numbers[name].to_numpy() for name in numbers.columns}, counters,

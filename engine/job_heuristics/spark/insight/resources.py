@@ -27,7 +27,7 @@ from engine.job_heuristics.spark.model.app import (
 Ints = NDArray[np.int64]
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 _GIVEN_BACK = re.compile(
-    r"explicit termination request|killed by driver|\bidle\b|decommission|shut ?down", re.IGNORECASE
+    r"explicit termination request|killed by driver|\bidle\b|decommission\W*$|scale ?down|shut ?down", re.IGNORECASE
 )
 """Reasons of a removal that the driver asked for."""
 _UNCLEAR = re.compile(r"deleted by|code:? (?:0|143)\b|^$")

@@ -124,12 +124,17 @@ def split_up(one: StageTasks, ms: int) -> list[int]:
     return [ms // parts] * parts
 
 
+def from_files(one: StageTasks) -> bool:
+    """Whether a stage reads more from files than from shuffles: then a large part is a file, and no key."""
+    return one.stage.sums["input_bytes"] > one.stage.shuffle_read_bytes
+
+
 def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
     """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution
     (since 3.0, default since 3.2) if it is off, else a lower threshold of skewed partitions. Empty if none helps:
-    before 3.0, outside of SQL, or if a large enough partition was not split because it does not belong to a join."""
+    before 3.0, outside of SQL, of files, or if a large enough partition was not split because it does not belong to a join."""
     numbers = version(app)
-    if (numbers and numbers < (3,)) or not is_sql(app, one.stage):
+    if (numbers and numbers < (3,)) or not is_sql(app, one.stage) or from_files(one):
         return "", ""
     if not is_on(app, "spark.sql.adaptive.enabled", str(not numbers or numbers >= (3, 2))):
         return "spark.sql.adaptive.enabled", "true"

@@ -87,9 +87,7 @@ def _part(
     folder, _, name = (info.path if log is None else f"{info.path}//{log}").rpartition("/")
     bare = _CODEC.sub("", _CODEC.sub("", name))
     growing = bare.endswith(GROWING)
-    bare = bare.removesuffix(GROWING)
-    if bare == OLD:
-        bare = folder.rpartition("/")[2]
+    bare = folder.rpartition("/")[2] if bare.removesuffix(GROWING) == OLD else bare.removesuffix(GROWING)
     rolling = _PART.match(bare)
     number = int(rolling.group(1)) + (0.5 if rolling.group(3) else 0.0) if rolling else 0.0
     text, group = (rolling.group(2), f"events_{rolling.group(2)}") if rolling else (bare, name)

@@ -147,9 +147,10 @@ def _advise(level: int, app: App) -> str:
         advice
         for good, advice in (
             (
-                measures["executor_memory"] < 10 * GIB and measures["executor_cores"] < 4,
+                measures["executor_memory"] < 10 * GIB and measures["executor_cores"] <= 4,
                 "use more, smaller executors: up to 4 cores and below 10 GB each",
             ),
+            (measures["executor_cores"] != 4, "4 cores are where the rule begins: they need no change"),
             (not serializer.value, f"set {SERIALIZER} to {_KRYO}"),
             (not service.value, f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service"),
             (all(measures[key] < 2 * GIB for key in _OVERHEADS), "lower the memory overhead"),

@@ -75,8 +75,8 @@ def _advise(level: int, app: App) -> str:
     if not level:
         return "Executors share the work evenly."
     return (
-        "Some executors do much more than others: look for skewed stages and slow hosts; more partitions, or "
-        "spark.sql.adaptive.skewJoin.enabled, spread the data."
+        "Some executors do much more than others: open the job for its skewed stages, what divides their data, and slow "
+        "hosts."
     )
 
 
@@ -262,7 +262,12 @@ def _advise_stages(level: int, app: App) -> str:
     longest = max(app.stages, key=lambda stage: runtime_ms(stage, executors), default=None)
     if longest is None or runtime_ms(longest, executors) < 15 * MINUTE:
         return f"Find out why tasks of these stages fail{_because([stage.failure for stage in app.stages], '.')}"
-    return f"Stage {longest.stage} ({longest.name[:80]}) keeps each executor busy longest: more partitions, or more executors."
+    ran = sum(executor.name != DRIVER for executor in app.executors)
+    more = f" Dr. Elephant divides by {_INSTANCES}={executors}, but {ran} ran." * (ran > executors)
+    return (
+        f"Stage {longest.stage} ({longest.name[:80]}) keeps each executor busy longest: more partitions, or more executors."
+        f"{more}"
+    )
 
 
 HEURISTICS: tuple[SparkHeuristic, ...] = (

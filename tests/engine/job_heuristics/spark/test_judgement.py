@@ -344,7 +344,8 @@ def test_advice() -> None:
     for key, value, words in (
         ("spark.executor.memory", "9.9g", "See which of its settings the work needs."),
         ("spark.executor.cores", "3", "See which of its settings the work needs."),
-        ("spark.executor.cores", "4", "Use more, smaller executors: up to 4 cores and below 10 GB each."),
+        ("spark.executor.cores", "4", "4 cores are where the rule begins: they need no change."),
+        ("spark.executor.cores", "5", "Use more, smaller executors: up to 4 cores and below 10 GB each."),
         ("spark.yarn.executor.memoryOverhead", "2g", "Lower the memory overhead."),
         ("spark.yarn.executor.memoryOverhead", "1.9g", "See which of its settings the work needs."),
     ):

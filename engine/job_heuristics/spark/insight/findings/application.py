@@ -139,11 +139,13 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
         wanted = min(100_000, done + -(-memory // held)) if stage.sums["peak_memory"] else done * 2
         one = tasks.get(stage.key)
         spilling = f" by {one.spilling / one.tasks:.0%} of its tasks" if one is not None and one.spilling else ""
+        alone = one is not None and one.cause == "data"
+        fit = "more tasks do not divide the largest part, see skew" if alone else f"{wanted:,} tasks would fit"
         yield Insight(
             "spill", f"stage {stage.stage}", units.text("bytes", disk), "0", level(share, 0.0001, 0.1, 0.5, 1.0),
             f"{units.text('bytes', memory)} of memory went to disk as {units.text('bytes', disk)}{spilling}, {share:.0%} of "
-            f"the bytes that the stage moved; {wanted:,} tasks would fit.",
-        ).wishing(tasks_wish(app, stage, wanted, f"spill of stage {stage.stage}"))  # fmt: skip
+            f"the bytes that the stage moved; {fit}.",
+        ).wishing(tasks_wish(app, stage, wanted, f"spill of stage {stage.stage}"), helps=not alone)  # fmt: skip
 
 
 def cache_insights(app: App) -> Iterator[Insight]:

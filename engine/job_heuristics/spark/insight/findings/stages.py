@@ -11,7 +11,7 @@ from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import MORE, Insight, level
 from engine.job_heuristics.dr_elephant.errors import grouped
 from engine.job_heuristics.spark.insight.resources import Resources
-from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting
+from engine.job_heuristics.spark.insight.skew import StageTasks, from_files, skew_setting
 from engine.job_heuristics.spark.insight.sql import PlanRow, children, size_below
 from engine.job_heuristics.spark.model.app import App, has_gpu, spark_ms
 from engine.job_heuristics.spark.rules.settings import SHUFFLE_SERVICE, tasks_wish
@@ -26,6 +26,13 @@ _CAUSES = {
     "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
     "keys": ("it read no more than others, on no slower host: its records cost more", "", ""),
 }
+
+
+_BY_HAND = {
+    False: "; no property divides it: salt its key, or aggregate in two steps",
+    True: "; no property divides a file that cannot be split (gzip): write smaller ones, or in a format that can be",
+}
+"""What divides a large part of data by hand: a key, and a file (see ``from_files``)."""
 
 
 def stage_insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
@@ -45,7 +52,7 @@ def _skew(app: App, one: StageTasks) -> Iterator[Insight]:
     words, key, setting = _CAUSES[one.cause]
     if one.cause == "data":
         key, setting = skew_setting(app, one)
-        words += "" if key else "; no property divides it: salt its key, or aggregate in two steps"
+        words += "" if key else _BY_HAND[from_files(one)]
     size = units.size
     reason = words.format(size(one.longest_bytes), size(one.median_bytes), one.host, one.host_ratio)
     yield Insight(
@@ -65,11 +72,13 @@ def _sizes(app: App, one: StageTasks) -> Iterator[Insight]:
     if one.largest_bytes > LARGE:
         wanted = -(-one.largest_bytes // GOOD)
         tasks = min(100_000, one.stage.tasks * wanted)
+        alone = one.cause == "data"
         yield Insight(
             "large partition", subject, units.size(one.largest_bytes), units.size(LARGE),
             level(one.largest_bytes, LARGE, 2 * LARGE, 4 * LARGE, 8 * LARGE),
-            f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: {wanted:,} times as many tasks.",
-        ).wishing(tasks_wish(app, one.stage, tasks, f"large partition of {subject}"))  # fmt: skip
+            f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: "
+            + ("more tasks do not divide it, see skew." if alone else f"{wanted:,} times as many tasks."),
+        ).wishing(tasks_wish(app, one.stage, tasks, f"large partition of {subject}"), helps=not alone)  # fmt: skip
 
 
 def _waits(app: App, one: StageTasks, held: Resources) -> Iterator[Insight]:
@@ -105,8 +114,9 @@ def _waits(app: App, one: StageTasks, held: Resources) -> Iterator[Insight]:
     slots, tasks = held.slots, one.stage.tasks
     if slots and tasks < slots and run > 60_000:
         yield Insight(
-            "few tasks", subject, f"{tasks:,} tasks", f"{slots:,} slots", level(slots / max(1, tasks), 1.5, 3, 6, 12),
-            f"{tasks:,} tasks cannot fill {slots:,} task slots.",
+            "few tasks", subject, units.plural(tasks, "task"), units.plural(slots, "slot"),
+            level(slots / max(1, tasks), 1.5, 3, 6, 12),
+            f"{units.plural(tasks, 'task')} cannot fill {units.plural(slots, 'task slot')}.",
         ).wishing(tasks_wish(app, one.stage, 2 * slots, f"few tasks of {subject}"))  # fmt: skip
 
 
