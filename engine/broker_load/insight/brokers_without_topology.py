@@ -63,8 +63,11 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
     rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # keep one order of summation
-    whole = rows.filter(pl.col("topic").is_null())
-    totals = whole.group_by("broker", "metric", maintain_order=True).agg(pl.col("value").mean())
+    totals = (
+        rows.filter(pl.col("topic").is_null())
+        .group_by("broker", "metric", maintain_order=True)
+        .agg(pl.col("value").mean())
+    )
     means = {(broker, metric): value for broker, metric, value in totals.iter_rows()}
     topics = (
         rows.filter(pl.col("topic").is_not_null() & pl.col("metric").is_in(list(raw_metrics.TOPIC)))

@@ -58,8 +58,9 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
         fetched, reported = (np.append(each, 0.0) for each in both)
         mixed, unsized = ((fetched == 0) & (reported > 0))[where], ~np.append(last.complete, True)[where]
     if model.samples and model.samples[-1].round.topology is topology:
-        bad = (model.samples[-1].rule > 0) & (topology.leader >= 0)
-        skipped = np.bincount(topology.leader[bad], minlength=topology.brokers)
+        skipped = np.bincount(
+            topology.leader[(model.samples[-1].rule > 0) & (topology.leader >= 0)], minlength=topology.brokers
+        )
     off = ~unknown & (np.abs(residual) >= 0.05)
     own = off & (cluster is model.cluster)
     marks: list[tuple[Flags, str | Callable[[int], str]]] = [

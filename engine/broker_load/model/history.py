@@ -267,8 +267,9 @@ def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> t
         return inputs.table("topology").clear(), ""
     leads = cluster_facts.placements(cluster_facts.leaders(facts, {}), facts)
     who, _ = _identify(inputs, past, topology.newest(leads, until_ms))
-    held = cluster_facts.holders(inputs, past, who.ids)
-    placed = cluster_facts.placements(cluster_facts.leaders(facts, who.ids), facts, held)
+    placed = cluster_facts.placements(
+        cluster_facts.leaders(facts, who.ids), facts, cluster_facts.holders(inputs, past, who.ids)
+    )
     return placed, cluster_facts.unknown(placed, facts)
 
 

@@ -96,8 +96,11 @@ class Round(msgspec.Struct, frozen=True, eq=False, dict=True):
                 | ((SLACK * whole_out < part_out) & (whole_out > QUIET))
             )
             share_in = np.where(whole_in == 0, 0.0, np.minimum(1.0, part_in / whole_in))
-            share_out = np.where(whole_out == 0, 0.0, np.minimum(1.0, part_out / whole_out))
-            return whole_in * share_in, whole_out * share_out, dropped
+            return (
+                whole_in * share_in,
+                whole_out * np.where(whole_out == 0, 0.0, np.minimum(1.0, part_out / whole_out)),
+                dropped,
+            )
 
 
 def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> list[Round]:

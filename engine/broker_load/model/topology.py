@@ -329,8 +329,11 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
             made = state
             if one is not None:
                 if oldest is None:  # of equally old rows the last one counts
-                    first = later.reverse().sort("time_ms", maintain_order=True)
-                    oldest = first.unique(keys, keep="first", maintain_order=True)
+                    oldest = (
+                        later.reverse()
+                        .sort("time_ms", maintain_order=True)
+                        .unique(keys, keep="first", maintain_order=True)
+                    )
                 made = pl.concat([state, oldest.join(state, on=keys, how="anti", maintain_order="left")])
             made = made.sort(keys)
         yield moment, made

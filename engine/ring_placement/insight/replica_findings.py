@@ -259,6 +259,9 @@ def _assumptions(s: ReplicatedScenario) -> list[Finding]:
         return [Finding("moderate", "settings", text)]
     if settings.choice:
         return [Finding("low", "settings", f"{settings.choice}; remove what is not in force")]
+    if replicated_ring(s.live).unheard:
+        text = "assumed healthy: no ring of ingesters is in the files; add the output of curl http://…/ingester/ring"
+        return [Finding("moderate", "owners of partitions", text)]
     if s.planned.partitions is not None or not settings.assumed:
         return []
     why = f"{settings.system}'s default" if settings.system else "the files name no system"
@@ -333,12 +336,15 @@ def _unread_partitions(s: ReplicatedScenario) -> list[Finding]:
     asked = np.zeros(len(planned.partitions.partitions), dtype=bool)
     for shard in planned.rows.reads:
         asked[shard] = True
-    unread = [str(planned.partitions.ids[k]) for k in np.flatnonzero(asked & (planned.partition_readers == 0)).tolist()]
-    if not unread:
+    silent = np.flatnonzero(asked & (planned.partition_readers == 0)).tolist()
+    if not silent:
         return []
+    unread = [str(planned.partitions.ids[k]) for k in silent]
     subject = f"partition {unread[0]}" if len(unread) == 1 else f"{len(unread)} partitions"
     which = "" if len(unread) == 1 else f" ({some(unread)})"
-    return [Finding("critical", subject, f"no owner answers{which}: every query that needs it fails")]
+    absent = sorted({o for k in silent for o in planned.partitions.partitions[k].owners} - set(planned.ring.ids))
+    start = f"; start {some(absent)}, not in the ring of ingesters" if absent else ""
+    return [Finding("critical", subject, f"no owner answers{which}: every query that needs it fails{start}")]
 
 
 def drift_table(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str]]:

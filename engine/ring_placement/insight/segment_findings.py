@@ -9,7 +9,7 @@ from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import Context, Finding, Level
 from engine.ring_placement import tables
-from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads
+from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring, jump, subrings, xxh64_each
@@ -108,11 +108,28 @@ def findings_of(
         unusable = "no instance is ACTIVE: every request is rejected" if ring.members else none
     return [
         *([Finding("critical", "ring", unusable)] if unusable else []),
+        *_idle(s),
         *survival_findings(s, p, context),
         *member_findings(s),
         *([] if observed is None else _drift_findings(observed, ring)),
         *overloads(s, "bytes_per_s"),
     ]
+
+
+def _idle(s: SegmentScenario) -> list[Finding]:
+    """Find members that start or stop, and the only one that takes data beside them or beside dead ones."""
+    members = [m for m in s.members if m.state not in ("LEFT", "EXCLUDED")]
+    busy = [f"{m.id} ({m.state})" for m in members if m.state not in ("ACTIVE", "UNHEALTHY")]
+    left = [m.id for m in members if m.state == "ACTIVE"]
+    told = (
+        [Finding("moderate", some(busy), f"take{'s' if len(busy) == 1 else ''} no data until ACTIVE")]
+        if busy and left
+        else []
+    )
+    if len(left) == 1 < len(members):
+        text = f"the only one of {len(members)} nodes that takes data: if it fails, every request is rejected"
+        told.insert(0, Finding("severe", left[0], text, ("nodes", (left[0],))))
+    return told
 
 
 def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:

@@ -248,9 +248,16 @@ def _headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline,
     if writes_fail:
         requests = units.share(summary["requests_lost_share"])
         basis = f"{requests} of requests of {settings.request_series:,} series, {basis}"
-    whole = "" if summary["reads_ok"] else "the whole ring's too" if reads else "of the whole ring"
+    whole = (
+        strategy.assumed * strategy.unheard
+        if summary["reads_ok"]
+        else "the whole ring's too"
+        if reads
+        else "of the whole ring"
+    )
     fails = f"{counted(reads, 'tenant')} fail{'s' if reads == 1 else ''}" if reads else "fail"
-    share, ok = units.share(lost), ("queries", fails if queries_fail else "ok")
+    answer = fails if queries_fail else "not known" if strategy.unheard else "all succeed"
+    share, ok = units.share(lost), ("queries", answer if queries_fail or strategy.unheard else "ok")
     told = Headline("writes lost", share, basis, "critical" if writes_fail else fine, ("lost", share))
     if writes_fail and not lost:  # only of tenants with a shard
         count = f"of {summary['tenants_write_lost']} of {counted(tenants, 'tenant')}"
@@ -259,7 +266,7 @@ def _headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline,
         Headline("ring", KIND_NAMES[summary["strategy"]], why),
         *of_settings(settings.doubt, settings.choice, settings.factor),
         told,
-        Headline("queries", fails if queries_fail else "all succeed", whole, "critical" if queries_fail else fine, ok),
+        Headline("queries", answer, whole, "critical" if queries_fail else fine, ok),
     ]
     failing = " and ".join(w for w, fails_ in (("writes", writes_fail), ("queries", queries_fail)) if fails_)
     if s.down and failing:
@@ -279,12 +286,22 @@ def _headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline,
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:
         lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
+    return (*lines, _members_line(s, summary))
+
+
+def _members_line(s: ReplicatedScenario, summary: dict[str, Any]) -> Headline:
+    """Tell how many members take data, or answer queries where their partitions are written to elsewhere."""
+    after = s.after
     if after.partitions is None:
         writable = np.array([not m.read_only for m in after.ring.members], dtype=bool)
         held = int((writable & ((after.share > 0) | (after.loads > 0))).sum())
-        return (*lines, nodes_line(held, s, units.plural(summary["tokens"], "token")))
+        return nodes_line(held, s, units.plural(summary["tokens"], "token"))
+    if replicated_ring(s.live).unheard:
+        return Headline(
+            "nodes", f"{len(after.ring.members)} named", "as owners of partitions; whether they run is not known"
+        )
     answering = int((after.ring.reading & ~after.failed).sum())
-    return (*lines, nodes_line(answering, s, counted(summary["partitions"], "partition"), "answer queries"))
+    return nodes_line(answering, s, counted(summary["partitions"], "partition"), "answer queries")
 
 
 def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
@@ -298,7 +315,9 @@ def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headlin
         text = f"{fatal} of {len(s.planned.ring.members)} not survivable"
         return Headline(label, text, basis, "severe", (label, f"{fatal} not survivable"))
     if not strategy.is_known:
-        return Headline(label, "not known", f"survivable, {basis}; add curl http://…/config", "", (label, "not known"))
+        doubt = strategy.settings.doubt and not strategy.assumed
+        need = "correct the file" if doubt else f"add curl http://…/{'ring' if strategy.unheard else 'config'}"
+        return Headline(label, "not known", f"survivable, {basis}; {need}", "", (label, "not known"))
     return Headline(label, "each survivable", basis, "ok", (label, "survivable"))
 
 

@@ -107,7 +107,12 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         """Name the settings that decide verdicts although no file gives them; "" if files give all."""
         if self.partitions is None:
             return self.settings.assumed
-        return "" if self.lists_members else "owners assumed healthy"
+        return "owners assumed healthy" if self.unheard else ""
+
+    @property
+    def unheard(self) -> bool:
+        """Return whether owners of partitions count as healthy only because no file lists them."""
+        return self.partitions is not None and not self.lists_members
 
     @property
     def is_known(self) -> bool:
@@ -229,8 +234,9 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         step: Step,
     ) -> Sweep:
         """Sweep failing sets; members stay registered in each of them."""
-        answers_while_leaving = "LEAVING" in self.reading.healthy
-        return sweep_replicas(placement, kind, downs, limits, step, kind != "leaving" or not answers_while_leaving)
+        return sweep_replicas(
+            placement, kind, downs, limits, step, kind != "leaving" or "LEAVING" not in self.reading.healthy
+        )
 
 
 def _topology(

@@ -111,8 +111,9 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     if by_shard and total:
         keys = msgspec.structs.replace(keys, pinned=(datasets["shard"].to_numpy() - 1) % total, pinned_total=total)
     elif load["shard"].null_count() < load.height and total:
-        shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
-        offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)
+        offset, allowed = keys.ranges(total).offsets_of(
+            keys.row_dataset, load["shard"].fill_null(0).to_numpy().astype(np.int64)
+        )
         keys.row_kind[allowed] = FIXED
         keys.row_value[allowed] = offset[allowed].astype(np.uint64)
     labels = pl.Series("limits_from", LIMITS_FROM).gather(pl.Series(source.astype(np.uint32)))

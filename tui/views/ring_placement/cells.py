@@ -260,8 +260,11 @@ def _critical(value: Any, other: str = "") -> str:
 
 
 def _headroom(row: Mapping[str, Any], counts: bool = False) -> Fact:
-    known = row.get("capacity") is not None
-    text = f"{_load(row['headroom'], counts)} of {_load(row['capacity'], counts)}" if known else None
+    text = (
+        f"{_load(row['headroom'], counts)} of {_load(row['capacity'], counts)}"
+        if (row.get("capacity") is not None)
+        else None
+    )
     return "headroom", text, _critical(row.get("over_capacity"))
 
 

@@ -336,8 +336,11 @@ def _segment_moment(moment: RegimeTotals, width: int) -> str:
     text = f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
     if moment.rejected_bytes:
         return f"{text}, {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"
-    moved = f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
-    return text + moved if moment.moved_bytes and width >= 100 else text
+    return (
+        text + f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
+        if moment.moved_bytes and width >= 100
+        else text
+    )
 
 
 def time_lines(
