@@ -238,7 +238,7 @@ def build_result(
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
         trend=Trend("worse", (float(summary["worse"]),)),
-        answer=_answer(summary, metrics),
+        answer=_answer(summary, metrics, _failed(sides)),
         latest=f"run {max(begun)[1]}" if begun else "",
         detail=Detail(
             comparison.samples,
@@ -318,7 +318,7 @@ def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame) -> str:
+def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame, failed: int) -> str:
     """Return between what was compared and which metric became worst, as a sentence."""
     between = f"{summary['left_name']} → {summary['right_name']}"
     worse = _largest_first(metrics.filter("regression"))
@@ -328,7 +328,7 @@ def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame) -> str:
         return f"{between}: {summary['untold']:,} may be worse, too few values to tell"
     if summary["missing"] and not summary["total"]:
         return f"{between}: none of {counted(summary['missing'], 'metric')} is on both sides"
-    most = f", {summary['missing']:,} on one side only" if summary["missing"] > summary["total"] else ""
+    most = f", {summary['missing']:,} on one side only" * statistical.lacks_much(summary, failed)
     return f"{between}: nothing became worse{most}"
 
 
