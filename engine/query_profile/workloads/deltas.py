@@ -226,6 +226,10 @@ def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     mixed = turns >= MOST_RETURNS
     if mixed:
         notes = (f"{MIXED}: their differences are the work of no single server, so nothing is shown (see problems)",)
+    elif turns:
+        notes = (
+            "a snapshot continues an earlier one than its predecessor: the clock was set back, or it is another server's",
+        )
     column, infos = _class_columns(run)
     count = len(intervals)
     row = np.repeat(np.arange(count), [len(i.classes) for i in intervals])
