@@ -22,11 +22,10 @@ from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.result.single_losses import Losses
 from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
-from engine.core.parameters import asks_what_if, no_what_if
+from engine.core.parameters import asks_what_if, no_what_if, parse_instant
 from engine.core.tables import Table
 from engine.core.units import plural
 from engine.core.view import FILE, LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
-from engine.output.report import instant
 
 _Standing = tuple[Model | None, Cluster | None, Losses | None, ResultBuilder, Detail | None]
 """The part of a result that does not depend on a what-if."""
@@ -52,7 +51,7 @@ class BrokerLoad:
         at_ms = context.at_ms
         if parameters.at is not None:
             try:
-                at_ms = instant(parameters.at)
+                at_ms = parse_instant(parameters.at)
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
         choice = clusters.choose(inputs, parameters.cluster)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
+import math
 import types
 import typing
 from collections.abc import Iterable
@@ -10,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from engine.core import units
 from engine.core.bounded_read import read_bounded
 
 LARGEST = 2.0**63  # values must lie between its negative and it: computed numbers hold no larger ones
@@ -223,3 +226,32 @@ def value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(value_text(part) for part in value)
     return value.name if isinstance(value, Attachment) else str(value)
+
+
+def parse_instant(text: str) -> int:
+    """Parse an instant of the command line to epoch milliseconds.
+
+    Takes ISO 8601 (without a zone: UTC; also a year, a month, or a date of eight digits), or epoch seconds or
+    milliseconds (from 10^11 on they are milliseconds). Raises ValueError, also outside the years 1 to 9999.
+    """
+    text = text.strip()
+    try:
+        text = units.whole_date(text)
+        number = float(text)
+    except ValueError:
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError("neither a date and time (ISO 8601) nor epoch seconds or milliseconds") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        number = moment.timestamp() * 1000
+    else:
+        if not math.isfinite(number):
+            raise ValueError("not a time")
+        number = number if abs(number) >= 1e11 else number * 1000
+    try:
+        units.iso(round(number))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("outside the years 1 to 9999") from error
+    return round(number)

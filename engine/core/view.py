@@ -251,6 +251,11 @@ class Finding(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:
+    """Select the findings that are as bad as ``level`` or worse, in their order."""
+    return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))
+
+
 TREND_LENGTH = 120  # maximum length of a trend
 
 

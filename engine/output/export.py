@@ -16,7 +16,6 @@ from polars import selectors
 from engine.core import units
 from engine.core.reading import clean, harmless, harmless_json
 from engine.core.tables import Table
-from engine.core.view import LEVELS, Finding, Level
 
 _BATCH = 10_000  # rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held
 
@@ -229,8 +228,3 @@ def to_ndjson(frame: pl.DataFrame, table: Table) -> str:
 
 FORMATS = {"csv": to_csv, "ndjson": to_ndjson, "markdown": to_markdown, "json": to_json, "text": to_text}
 """Formats of one table by name."""
-
-
-def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:
-    """Select the findings that are as bad as ``level`` or worse, in their order."""
-    return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))

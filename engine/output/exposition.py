@@ -11,35 +11,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
 import polars as pl
 
 from engine import __version__
+from engine.core.exports import Gauge
 from engine.core.reading import clean
 from engine.core.view import LEVELS, Result, View
 
 MOST = 20  # rows of a table, and findings, that get series of their own
 OTHER = "other"  # value of the first label of the series that adds up the other rows
-PERCENT, MB, KB, US = 0.01, 1048576.0, 1024.0, 1e-6  # factors to base units: ratio 0 to 1, bytes, seconds
-
-
-class Gauge(msgspec.Struct, frozen=True):
-    """Series of one column of a result table.
-
-    ``name`` (behind ``loadlens_``, with its unit at the end) and ``meaning``; ``labels``: label to column; ``factor`` to the base
-    unit; ``adds``: rows add up; ``only``: column and values of the rows that are meant, of the first value that a row has.
-    ``each``: every row gets a series, as there are few by nature.
-    """
-
-    name: str
-    table: str
-    column: str
-    meaning: str
-    labels: Mapping[str, str]
-    factor: float = 1.0
-    adds: bool = False
-    each: bool = False
-    only: tuple[str, tuple[str, ...]] | None = msgspec.field(default=None)
 
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

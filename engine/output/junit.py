@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
-import msgspec
-
+from engine.core.exports import Case, Suite
 from engine.core.reading import harmless
 from engine.core.view import LEVELS, Finding, Level
-
-Outcome = Literal["passed", "failure", "skipped"]
-
-
-class Case(msgspec.Struct, frozen=True):
-    """One test case. ``message``: why it failed or was skipped; ``kind``: type of a failure, empty for none."""
-
-    group: str
-    name: str
-    outcome: Outcome = "passed"
-    message: str = ""
-    kind: str = ""
-
-
-class Suite(msgspec.Struct, frozen=True):
-    """Test cases under one name, with properties of the whole and a text for its output."""
-
-    name: str
-    cases: tuple[Case, ...]
-    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
-    output: str = ""
 
 
 def suite_of_findings(view: str, findings: Sequence[Finding], failing: Level) -> Suite:

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 from typing import Any
 
 import msgspec
 
 from engine import __version__
-from engine.core import units
 from engine.core.parameters import Attachment, Parameters, options
 from engine.core.reading import Problem, harmless, harmless_json
-from engine.core.units import iso as iso
+from engine.core.units import iso
 from engine.core.view import Result, TooLarge, View
 from engine.output import export
-
-
-def instant(text: str) -> int:
-    """Parse an instant of the command line to epoch milliseconds.
-
-    Takes ISO 8601 (without a zone: UTC; also a year, a month, or a date of eight digits), or epoch seconds or
-    milliseconds (from 10^11 on they are milliseconds). Raises ValueError, also outside the years 1 to 9999.
-    """
-    text = text.strip()
-    try:
-        text = units.whole_date(text)
-        number = float(text)
-    except ValueError:
-        try:
-            moment = datetime.datetime.fromisoformat(text)
-        except ValueError:
-            raise ValueError("neither a date and time (ISO 8601) nor epoch seconds or milliseconds") from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-        number = moment.timestamp() * 1000
-    else:
-        if not math.isfinite(number):
-            raise ValueError("not a time")
-        number = number if abs(number) >= 1e11 else number * 1000
-    try:
-        iso(round(number))
-    except (ValueError, OverflowError, OSError) as error:
-        raise ValueError("outside the years 1 to 9999") from error
-    return round(number)
 
 
 def settings(parameters: Parameters) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.core.exports import Suite
 from engine.core.parameters import Parameters
 from engine.core.reading import FileKind
 from engine.core.tables import Table
 from engine.core.view import Context, Inputs, Level, NoInput, Result
-from engine.output.junit import Suite
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.perf_tests import (
     BenchmarkKey,

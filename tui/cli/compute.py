@@ -105,10 +105,9 @@ def _computed(
     import time
 
     from engine.core import units
-    from engine.core.parameters import BadOption
+    from engine.core.parameters import BadOption, parse_instant
     from engine.core.reading import fold
     from engine.core.view import NoInput, UnknownName
-    from engine.output import report
     from engine.own_files.settings import view_parameters
 
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
@@ -117,7 +116,7 @@ def _computed(
     except BadOption as error:
         raise UsageError(str(error)) from error
     try:
-        at_ms = report.instant(arguments.at) if arguments.at is not None else None
+        at_ms = parse_instant(arguments.at) if arguments.at is not None else None
     except (ValueError, OverflowError) as error:
         raise UsageError(f"--at {arguments.at}: {error}") from error
     for problem in (*settings.problems, *wrong):

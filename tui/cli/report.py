@@ -83,13 +83,14 @@ def _print(arguments: argparse.Namespace, done: Computation) -> int:
 def check_view(arguments: argparse.Namespace) -> int:
     """Print the findings at or above a level, one per line; return the exit code."""
     done = compute(arguments)
-    from engine.output import export, junit, report
+    from engine.core.view import at_least
+    from engine.output import junit, report
 
     view, result = done.view, done.result
     if result is None:
         return _report_no_input(arguments, done)
     level = arguments.fail_on or view.fail_on
-    bad = export.at_least(result.findings, level)
+    bad = at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
         suite = (

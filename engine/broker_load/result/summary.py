@@ -15,9 +15,9 @@ from engine.broker_load.insight import replication
 from engine.broker_load.model.topology import Topology, words_at
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
+from engine.core.exports import KB, MB, PERCENT, Gauge
 from engine.core.units import named, plural
 from engine.core.view import Finding, Headline
-from engine.output.exposition import KB, MB, PERCENT, Gauge
 
 _LOADS = {"upstream": "Cruise Control", "corrected": "corrected loads", "regression": "fitted weights"}
 """What the judged loads are called, by ``mode``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.parameters import parse_instant
 from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
 from engine.core.view import Finding
@@ -25,7 +26,6 @@ from engine.job_heuristics.tables import (
     text,
     time,
 )
-from engine.output.report import instant
 
 FLEET_RESULTS = Table(
     "fleet_results",
@@ -109,7 +109,7 @@ class Manifest(Document):
             rows = {str(table): int(n) for table, n in manifest["rows"].items()}
             row: dict[str, list[Any]] = {
                 "version": [clean(manifest["loadlens"], 40)],
-                "at_ms": [instant(manifest["at"])],
+                "at_ms": [parse_instant(manifest["at"])],
                 "parameters": [json.dumps(dict(manifest["parameters"]))],
                 "findings": [json.dumps({str(level): int(n) for level, n in manifest.get("findings", {}).items()})],
                 "jobs": [rows["jobs"]],

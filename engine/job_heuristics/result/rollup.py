@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.exports import PERCENT, Gauge
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.tables import ROLLUP, SEVERITIES, SHOWN_WASTE
-from engine.output.exposition import PERCENT, Gauge
 
 GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 """Groupings of jobs; ``hour`` is the UTC hour in which they finished (or were submitted)."""

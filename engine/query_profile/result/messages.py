@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
+from engine.core.exports import US, Gauge
 from engine.core.view import Finding, Headline, Level
 from engine.formats.sql_text import label
-from engine.output.exposition import US, Gauge
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.all_methods import UNTESTED
 from engine.query_profile.insight.prediction import Predictions

@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
+from engine.core.exports import Gauge
 from engine.core.incremental import Memo
 from engine.core.reading import Problem
 from engine.core.view import Context, Finding, Headline, Level
-from engine.output.exposition import Gauge
 from engine.ring_placement import tables
 from engine.ring_placement.insight.explain import Step
 from engine.ring_placement.insight.findings import some

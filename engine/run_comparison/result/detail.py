@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from engine.core.exports import Case, Suite
 from engine.core.units import plural
-from engine.core.view import Level, Result
-from engine.output.export import at_least
-from engine.output.junit import Case, Suite
+from engine.core.view import Level, Result, at_least
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.along_runs import Axis, MetricChanges, all_series
 from engine.run_comparison.insight.statistical import level_of

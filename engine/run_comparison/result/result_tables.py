@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from engine.core.exports import Gauge
 from engine.core.reading import Problem
 from engine.core.units import named, plural
 from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
-from engine.output.exposition import Gauge
 from engine.run_comparison.insight import along_runs, statistical
 from engine.run_comparison.insight.statistical import (
     DIFFERENT_METRICS,

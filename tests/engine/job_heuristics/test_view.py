@@ -6,6 +6,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from engine.core import units
 from engine.core.view import Context, Inputs, Result
 from engine.job_heuristics.dr_elephant.judged import subject_of
 from engine.job_heuristics.parameters import JobParameters
@@ -65,7 +66,7 @@ def test_texts_for_humans_hold_times_and_data_hold_numbers(whole: Result) -> Non
     submitted = int(frame["submit_ms"][0])
     for writer in (export.to_text, export.to_markdown):
         text = writer(frame, table)
-        assert report.iso(submitted) in text and str(submitted) not in text and "epoch" not in text
+        assert units.iso(submitted) in text and str(submitted) not in text and "epoch" not in text
     for writer in (export.to_csv, export.to_json):
         assert str(submitted) in writer(frame, table)
     hostile = frame.head(1).with_columns(submit_ms=pl.lit(2**62))

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.exports import Case, Suite
 from engine.core.reading import harmless, harmless_json
 from engine.core.tables import Column, Table
 from engine.output import export, junit
@@ -73,7 +74,7 @@ def test_no_format_lets_controls_through() -> None:
     for made in export.FORMATS.values():
         assert not CONTROL.search(made(frame, TABLE))
     assert json.loads(export.to_json(frame, TABLE))[0]["name"] == text
-    suite = junit.Suite(text, (junit.Case(text, text, "failure", HOSTILE + "\uffff", text),), {text: text}, text)
+    suite = Suite(text, (Case(text, text, "failure", HOSTILE + "\uffff", text),), {text: text}, text)
     xml = junit.to_xml(suite)
     assert not CONTROL.search(xml)
     assert ElementTree.fromstring(xml).find("testcase") is not None

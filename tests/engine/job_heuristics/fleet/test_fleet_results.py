@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from engine.core.view import Result, TooLarge, UnknownName
+from engine.core.view import Result, TooLarge, UnknownName, at_least
 from engine.job_heuristics.fleet import stored_jobs
 from engine.job_heuristics.fleet.stored_jobs import FleetResult
 from engine.job_heuristics.fleet.tables import PER_JOB
@@ -22,7 +22,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.all_jobs import _listing
 from engine.job_heuristics.tables import JOBS, LISTING
 from engine.live.session import Session
-from engine.output import export, report
+from engine.output import report
 from tests.contract.samples import QUIET, opened, play, view
 from tests.engine.job_heuristics.fleet.fleet_writer import write
 
@@ -96,7 +96,7 @@ def test_reports_and_checks_read_it(stored: Result, local: Result) -> None:
     text = report.to_json(VIEW, stored, JobParameters(), NOW)
     assert b'"tables"' in text and str(local.tables["jobs"]["job_id"][0]).encode() in text
     assert "heuristics: " in report.to_text(VIEW, stored)
-    assert len(export.at_least(stored.findings, "severe")) == len(export.at_least(local.findings, "severe"))
+    assert len(at_least(stored.findings, "severe")) == len(at_least(local.findings, "severe"))
 
 
 def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, local: Result) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.core.view import LEVELS, Inputs
-from engine.output.export import at_least
+from engine.core.view import LEVELS, Inputs, at_least
 from engine.output.junit import to_xml
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result import result_tables
