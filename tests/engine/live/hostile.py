@@ -15,7 +15,7 @@ from engine.core.reading import Reading, Source
 from engine.live.pool import tasks
 from tests.engine.live.fake import Choices, Doc, Log
 
-tasks.CPU_S = 1.5  # in whatever process reads with these
+tasks.CPU_S = 0.9  # in whatever process reads with these
 
 
 def loop() -> None:
