@@ -283,7 +283,9 @@ class TextReport(Declared):
                 found.finish(out)
             elif final or end < len(text):
                 lacks = " or ".join(f"{rule.quantity} {rule.bucket}".strip() for rule in missing)
-                out.problem("cut-file", f"the run has no {lacks} and is left out", line=line)
+                said = re.search(r"(?m)^.{0,99}\b(?i:fatal|error|panic|aborted): .{1,200}", report)
+                why = f"; it says: {clean(said[0], 200)}" if said else ""
+                out.problem("cut-file", f"the run has no {lacks} and is left out{why}", line=line)
             if not missing and (final or end < len(text)):
                 self._close(out, report, line)
             line += text.count("\n", begin, end)
