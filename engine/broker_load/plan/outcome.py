@@ -249,11 +249,23 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+NO_STEP = "no step helps"
+
+
 def sentence(made: Plan) -> str:
     """Return the plan in one sentence: what its free steps mend, and what the rest costs."""
-    if not made.steps:
-        return "the plan is cut before its first step" if made.cut else "nothing to do"
     today, last, total = made.today, made.last, len(made.steps)
+    decided = int((~made.undecided).sum())
+    stands = f"{decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}"
+    if not made.steps:
+        is_open = last.violated.any() or (made.problem.counted & ~last.survived).any()
+        return (
+            "the plan is cut before its first step"
+            if made.cut
+            else f"{NO_STEP}: {stands}"
+            if is_open
+            else "nothing to do"
+        )
     free = next((place for place, step in enumerate(made.steps) if not step.free), total)
     hard = np.array([verdict.hard for verdict in made.verdicts])
     if (today.violated & hard).any():  # all hard goals first, if that is free
@@ -267,8 +279,7 @@ def sentence(made: Plan) -> str:
     if rest:
         then = "do the rest" if words else settled(made, today, last) or "make goals and losses less bad"
         parts.append(f"{_cost(made, rest, ' more' if words else '')} {then if len(rest) > 1 else _singular(then)}")
-    decided = int((~made.undecided).sum())
-    parts.append(f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}")
+    parts.append(f"then {stands}")
     return "; ".join([*parts, f"{plural(made.cut, 'more step')} cut off"] if made.cut else parts)
 
 
@@ -347,7 +358,7 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
         "plan_least_mb": _mb(made, made.must),
         "plan_left_alone": int(problem.cluster.topology.moving.sum()),
     }
-    level: Level = "ok" if not last.violated.any() else "moderate"
+    level: Level = "moderate" if last.violated.any() or told.startswith(NO_STEP) else "ok"
     basis = f"{plural(len(made.batches), 'batch', 'es')}, {duration(seconds)} at {problem.parameters.plan_throttle_mbs:g} MB/s"
     headline = Headline("plan", told, basis if copied else "no data is copied", level)
     builder.outcome = headline
