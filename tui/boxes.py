@@ -89,15 +89,19 @@ class Boxes(Keys):
 
         self.app.push_screen(LogScreen())
 
-    def action_edit_parameters(self, option: str = "") -> None:
-        """Edit the parameters of the shown view; the cursor on the one with the key ``option``."""
+    def action_edit_parameters(self, option: str = "", *, what_if: bool = False) -> None:
+        """Edit the parameters of the shown view, or its what-if options; the cursor on the one with the key ``option``."""
         from tui.screens.parameters import ParametersScreen
 
         pane = self.app.pane
         if pane is None or pane.view is None or pane.parameters is None:
             self.app.notify("this view is not loaded yet", timeout=2)
         else:
-            self.app.push_screen(ParametersScreen(pane, option))
+            self.app.push_screen(ParametersScreen(pane, option, what_if=what_if))
+
+    def action_edit_what_if(self) -> None:
+        """Edit the what-if options of the shown view."""
+        self.action_edit_parameters(what_if=True)
 
     # -- actions by name ------------------------------------------------------------------------------------------
 

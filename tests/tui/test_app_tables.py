@@ -230,7 +230,7 @@ def test_mouse_on_header_rows_tabs_and_keys(tmp_path: Path) -> None:
 
 
 def test_export_writes_wholly_or_not_at_all(tmp_path: Path) -> None:
-    from tui.screens.table_boxes import write_new
+    from tui.widgets.table.boxes import write_new
 
     write_new(tmp_path / "good.csv", "a,b\n")
     with pytest.raises(FileExistsError):

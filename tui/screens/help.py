@@ -9,10 +9,10 @@ from textual.widget import Widget
 
 from tui import actions
 from tui.host import host_of
-from tui.screens.box import Box
 from tui.screens.words import explained, labels_on
 from tui.textual_internals import text_of
 from tui.views.shared.tab import Tab
+from tui.widgets.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, cells, fit, harmless, wrap
 from tui.widgets.sections import on_screen

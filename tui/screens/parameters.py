@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -10,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from engine.core.parameters import bound, options, value_text
-from tui.screens.box import Box, about
+from tui.widgets.box import Box, about
 from tui.widgets.control import STEPS, following, stepped
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
@@ -34,16 +33,14 @@ class ParametersScreen(Box[None]):
         Binding("o", "close", show=False),
     ]
 
-    def __init__(
-        self, pane: ViewPane, option: str = "", *, heading: str = "Options", fields: Sequence[str] = ()
-    ) -> None:
-        """``option``: key of the one that the cursor is on first. ``fields``: only these options, in this order."""
+    def __init__(self, pane: ViewPane, option: str = "", *, what_if: bool = False) -> None:
+        """``option``: key of the one that the cursor is on first. ``what_if``: show only options of the what-if."""
         super().__init__()
-        self.heading = heading
+        self.heading = "What if" if what_if else "Options"
         self._pane = pane
         self._first = option
-        self._fields = fields
-        self._options: tuple[Option, ...] = ()
+        listed = options(type(pane.parameters))
+        self._options = tuple(option for option in listed if option.what_if or not what_if)
 
     def content(self) -> list[Widget]:
         """Return the list, and the description of the chosen option."""
@@ -51,8 +48,6 @@ class ParametersScreen(Box[None]):
 
     def on_mount(self) -> None:
         """Fill and focus the list."""
-        by_field = {option.field: option for option in options(type(self._pane.parameters))}
-        self._options = tuple(by_field[name] for name in self._fields or by_field if name in by_field)
         keys = [option.key for option in self._options]
         self._fill()
         self.query_one(PickList).move(keys.index(self._first) if self._first in keys else 0)

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from engine.core.tables import Column, Table
 from tui.host import host_of
-from tui.screens.box import Box, about
+from tui.widgets.box import Box, about
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, wrap
 from tui.widgets.facts import Facts

@@ -9,9 +9,9 @@ import pytest
 from engine.core.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView
 from tests.tui.stage import Stage, play, screen_lines, stage
-from tui.screens.box import Box
 from tui.screens.help import HelpScreen
 from tui.themes import CYCLE
+from tui.widgets.box import Box
 from tui.widgets.control import NumberControl, WordControl
 
 BOXES = {

@@ -96,7 +96,7 @@ def _step(result: Result, row: Row | None) -> list[Fact]:
 def write(result: Result, throttle_mbs: float, folder: str) -> tuple[str]:
     """Write the files of the plan into ``folder``, all or none, and over no other file; return what to say."""
     from engine.broker_load.plan.export import files
-    from tui.screens.table_boxes import write_new
+    from tui.widgets.table.boxes import write_new
 
     place = Path(os.path.expanduser(folder))  # noqa: PTH111  (unlike Path's it never raises)
     written: list[Path] = []

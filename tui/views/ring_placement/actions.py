@@ -39,6 +39,7 @@ ACTIONS: tuple[Action, ...] = (
         "i",
         "What if",
         "Panel of what-if choices: who fails, nodes, tokens, limits, zone.",
+        run="boxes.edit_what_if",
         bar=5,
     ),
     act(

@@ -338,17 +338,6 @@ class Pane(ViewPane):
             self.notify("a cascade needs a capacity: o, then capacity or cores", timeout=3)
         self.action_next("cascade")
 
-    def action_what_if(self) -> None:
-        """Open the panel of what-if choices."""
-        from tui.screens.parameters import ParametersScreen
-
-        if self.view is None or self.parameters is None:
-            self.notify("this view is not loaded yet", timeout=2)
-        else:
-            self.app.push_screen(
-                ParametersScreen(self, heading="What if", fields=tuple(no_what_if(type(self.parameters))))
-            )
-
 
 def _counts(result: Result) -> bool:
     return bool(result.summary.get("load_is_count"))

@@ -217,7 +217,7 @@ class LiveTable(Grid, can_focus=True):
 
     def action_columns(self) -> None:
         """Choose the shown columns."""
-        from tui.screens.table_boxes import ColumnsScreen
+        from tui.widgets.table.boxes import ColumnsScreen
 
         if self.window is None:
             return
@@ -231,7 +231,7 @@ class LiveTable(Grid, can_focus=True):
 
     def action_export(self) -> None:
         """Export the table as it is shown."""
-        from tui.screens.table_boxes import ExportScreen
+        from tui.widgets.table.boxes import ExportScreen
 
         if self.window is not None:
             self.app.push_screen(ExportScreen(self.window, self.name))

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.core import units
-from tui.screens.box import Box, about
+from tui.widgets.box import Box, about
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
