@@ -156,8 +156,11 @@ def all_members(before: Layout, after: Layout) -> tuple[tuple[str, ...], np.ndar
     """Return the IDs of both rings in byte order, and the index of each member of the first and of the second ring."""
     ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
-    old = np.array([at[i] for i in before.ids], dtype=np.int64)
-    return tuple(ids), old, np.array([at[i] for i in after.ids], dtype=np.int64)
+    return (
+        tuple(ids),
+        np.array([at[i] for i in before.ids], dtype=np.int64),
+        np.array([at[i] for i in after.ids], dtype=np.int64),
+    )
 
 
 def moved_load(before: Placement, after: Placement, old: np.ndarray, new: np.ndarray, nodes: int) -> Any:

@@ -189,8 +189,9 @@ def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl
     # A fall between just two scrapes means two writers, or one before and after a restart.
     rated = bool(((ends["seconds"] >= 1) & (~ends["fell"] | (ends["samples"] > 2))).all())
     value = pl.col("rise") / pl.col("seconds") if rated else pl.col("last")
-    whole = ends.group_by(series, maintain_order=True).agg(value.sum().round().alias("bytes"))
-    return whole.sort(series, nulls_last=True), rated
+    return ends.group_by(series, maintain_order=True).agg(value.sum().round().alias("bytes")).sort(
+        series, nulls_last=True
+    ), rated
 
 
 def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFrame:
@@ -200,8 +201,9 @@ def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFram
     key = ["tenant", "dataset"]
     parts = by_shard.group_by(key, maintain_order=True).agg(pl.col("bytes").sum().alias("parts"), pl.len().alias("n"))
     joined = by_dataset.join(parts, on=key, how="left", maintain_order="left", nulls_equal=True)
-    adds_up = ((pl.col("bytes") - pl.col("parts")).abs() <= pl.col("n")).fill_null(False)
-    alone = joined.filter(~adds_up).select(by_dataset.columns)
+    alone = joined.filter(~((pl.col("bytes") - pl.col("parts")).abs() <= pl.col("n")).fill_null(False)).select(
+        by_dataset.columns
+    )
     broken_down = by_shard.join(alone, on=key, how="anti", maintain_order="left", nulls_equal=True)
     return pl.concat([broken_down, alone], how="vertical_relaxed")
 

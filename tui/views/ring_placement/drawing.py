@@ -32,8 +32,9 @@ def flow_rate(map_view: ShardMapView, load: float) -> str:
     changes: Counter[int] = Counter()
     for lost, taker, moved in map_view.flows:
         changes.update({lost: -moved, taker: moved})
-    peak = max(map(abs, changes.values()), default=0.0)
-    return units.aligned("bytes_per_s", load, peak) or units.text("bytes_per_s", load, 11)
+    return units.aligned("bytes_per_s", load, max(map(abs, changes.values()), default=0.0)) or units.text(
+        "bytes_per_s", load, 11
+    )
 
 
 def owner_style(index: int) -> str:
