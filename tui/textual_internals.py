@@ -24,8 +24,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.containers import Container, Horizontal, Vertical
-from textual.css.styles import RenderStyles, RulesMap
-from textual.css.stylesheet import Stylesheet
+from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.drivers import linux_driver
 from textual.filter import Monochrome, NoColor
@@ -279,24 +278,6 @@ def _draw_none(widget: Widget, crop: Region) -> list[Strip]:
 
 
 Container.render_lines = Horizontal.render_lines = Vertical.render_lines = _draw_none  # type: ignore[assignment, method-assign]
-
-
-_replace_rules = Stylesheet.replace_rules
-
-
-def _replace_other_rules(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
-    """Replace a node's style rules, unless they are the same.
-
-    Textual sets the twenty rules of every node on the screen again when a table is zoomed or the size changes.
-    """
-    if vars(node).get("_loadlens_rules") == rules:
-        node.notify_style_update()
-    else:
-        vars(node)["_loadlens_rules"] = rules
-        _replace_rules(node, rules, animate)
-
-
-Stylesheet.replace_rules = staticmethod(_replace_other_rules)  # type: ignore[method-assign]
 
 
 class LazyComponents(Widget):

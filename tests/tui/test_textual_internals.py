@@ -29,7 +29,6 @@ from textual.widget import Widget
 from tests.chance import tries
 from tests.tui.shadow import Shadow
 from tests.tui.stage import play, screen_lines, screen_styles, stage
-from tui import textual_internals
 from tui.textual_internals import render_layout, render_spans, wire_of
 from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.table.table import LiveTable
@@ -193,29 +192,6 @@ def test_a_screen_is_the_same_though_containers_draw_nothing(
                 monkeypatch.setattr(container, "render_lines", Widget.render_lines)
             assert s.app.pane.render_lines(Region(0, 0, 9, 9))
             assert shown == (screen_lines(s.app), screen_styles(s.app))
-
-    play(story)
-
-
-def test_rules_of_a_style_that_are_the_same_are_not_set_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with stage(tmp_path, (120, 40)) as s:
-            shown, set_again = [], []
-            original = textual_internals._replace_rules
-            monkeypatch.setattr(
-                textual_internals, "_replace_rules", lambda node, *more: [set_again.append(node), original(node, *more)]
-            )
-            for theme in ("loadlens-light", "loadlens-dark"):
-                set_again.clear()
-                s.app.theme = theme
-                await s.pilot.pause()
-                shown.append(screen_styles(s.app))
-                assert s.app.screen in set_again
-            set_again.clear()
-            s.app.screen.update_node_styles()
-            assert not [node for node in set_again if isinstance(node, Widget)]
-            await s.press("z", "z")
-            assert screen_styles(s.app) == shown[1] and s.app.screen.rich_style.bgcolor.triplet.hex == "#121212"
 
     play(story)
 

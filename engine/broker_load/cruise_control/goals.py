@@ -312,9 +312,8 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
     if not len(bad):
         return False, "", 0
     topic = int(bad[0])
-    broker = int(
-        np.flatnonzero(topology.alive & ~np.isin(topic * topology.brokers + np.arange(topology.brokers), enough))[0]
-    )
+    satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
+    broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
     count = int(counts[names == topic * topology.brokers + broker].sum())
     return True, f"topic {topology.topics[topic]}: {plural(count, 'leader')} on broker {topology.ids[broker]}", len(bad)
 

@@ -53,9 +53,8 @@ def train(observations: Observations) -> Training:
     counts = dict(zip(numbers.tolist(), sizes.tolist(), strict=True))
     for number in counts:
         stored[np.flatnonzero(bucket == number)[-REQUIRED:]] = True
-    completeness = (
-        sum(sorted((min(count, REQUIRED) / REQUIRED for count in counts.values()), reverse=True)[:BUCKETS]) / BUCKETS
-    )
+    fills = sorted((min(count, REQUIRED) / REQUIRED for count in counts.values()), reverse=True)[:BUCKETS]
+    completeness = sum(fills) / BUCKETS
     trained = sum(1 for count in counts.values() if count >= REQUIRED) >= BUCKETS
     nothing = (None, None, None)
     latest = observations.take(stored)

@@ -255,11 +255,8 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, coun
         matrix[n].ravel()[slots[known]] = megabytes[place[known]]
         nan.append(slots[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else slots[:0])
     disk = tally(found // width, megabytes, count * topology.brokers).reshape(count, topology.brokers)
-    return found[np.append(True, found[1:] != found[:-1])[: len(found)]], {
-        "size": matrix,
-        "nan_sizes": nan,
-        "disk": disk,
-    }
+    pairs = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+    return pairs, {"size": matrix, "nan_sizes": nan, "disk": disk}
 
 
 class BrokerRun(msgspec.Struct, frozen=True, eq=False):

@@ -357,8 +357,7 @@ def limited(made: Plan, parameters: BrokerLoadParameters) -> Plan:
     """Return the plan up to the most steps and MB asked for, in batches."""
     steps = made.steps[: parameters.plan_max_steps] if parameters.plan_max_steps else made.steps
     if parameters.plan_max_mb:
-        steps = steps[
-            : int(np.searchsorted(np.cumsum([step.mb for step in steps]), parameters.plan_max_mb, side="right"))
-        ]
+        total = np.cumsum([step.mb for step in steps])
+        steps = steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
     done, batches = sequence.batched(made.problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
     return msgspec.structs.replace(made, steps=done, batches=batches, cut=len(made.steps) - len(steps))

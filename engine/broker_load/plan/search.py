@@ -241,7 +241,8 @@ class Search:
         else:
             rows, positions = candidates.replicas_on(state, others)
             targets = me[problem.places[me]]
-            best = np.argsort(np.argsort(np.argsort(-full, kind="stable"))[state.lists[rows, positions]], kind="stable")
+            rank = np.argsort(np.argsort(-full, kind="stable"))[state.lists[rows, positions]]
+            best = np.argsort(rank, kind="stable")
             rows, positions = rows[best], positions[best]
         matters = candidates.loads_at(state, rows, positions)[:, column] > 0
         rows, positions = rows[matters], positions[matters]

@@ -98,9 +98,8 @@ def standings(problem: Problem, bounds: Limits, undecided: Flags, looks: list[Lo
 
 def standing(state: State, undecided: Flags) -> Standing:
     """Return how the cluster stands now."""
-    return standings(state.problem, state.true_bounds(), undecided, [look(state, np.arange(len(state.problem.alive)))])[
-        0
-    ]
+    everyone = np.arange(len(state.problem.alive))
+    return standings(state.problem, state.true_bounds(), undecided, [look(state, everyone)])[0]
 
 
 def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Iterator[Step]:

@@ -201,7 +201,6 @@ class Relief:
         most = max(MOST_CELLS // len(self.up), 1)
         for part in (busy[start : start + most] for start in range(0, len(busy), most)):
             here = at[part]
-            total[part] += (_over(state, loads[:, :, here] + shift[:, None, part], here[None]) * self.up[:, here]).sum(
-                axis=0
-            )
+            over = _over(state, loads[:, :, here] + shift[:, None, part], here[None])
+            total[part] += (over * self.up[:, here]).sum(axis=0)
         return total

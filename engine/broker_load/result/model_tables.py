@@ -281,9 +281,9 @@ def _windows(model: Model, limit: int) -> pl.DataFrame | None:
         columns |= {name: values[place].astype(np.float64) for name, values in series.items()}
         columns["extrapolation"] = names.gather(codes)
         parts.append(pl.DataFrame(columns))
-    return tables.WINDOWS.frame(
-        pl.concat(parts)[np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")]
-    )
+    frame = pl.concat(parts)
+    order = np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")
+    return tables.WINDOWS.frame(frame[order])
 
 
 def add_regression(observations: Observations, training: Training, fit: Fit, mode: str, builder: ResultBuilder) -> None:

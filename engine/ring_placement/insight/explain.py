@@ -392,10 +392,8 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
     largest = len(ring.instances)
     sizes = [*range(step, largest + 1, step)]
     if len(sizes) > MAX_SIZES:
-        sizes = [
-            sizes[k]
-            for k in (np.unique(np.round(np.geomspace(1, len(sizes), MAX_SIZES)).astype(np.int64)) - 1).tolist()
-        ]
+        picked = np.unique(np.round(np.geomspace(1, len(sizes), MAX_SIZES)).astype(np.int64)) - 1
+        sizes = [sizes[k] for k in picked.tolist()]
     sizes = sorted({*sizes, *([configured] if 0 < configured <= largest else [])})
     drawn = ShardRing(ring, strategy.now_s)
     rows: list[tuple[Any, ...]] = []

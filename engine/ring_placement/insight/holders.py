@@ -90,10 +90,10 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
 
 def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) -> np.ndarray:
     """Return the first member that is not ``down`` in each row of ``candidates`` (walk order, -1: none), or -1."""
-    takes = (candidates >= 0) & ~np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)[
-        candidates
-    ]
-    return np.where(takes.any(axis=1), np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0], -1)
+    failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
+    takes = (candidates >= 0) & ~failed[candidates]
+    first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(takes.any(axis=1), first, -1)
 
 
 NAMED_TENANTS = 8  # most tenants named per node
@@ -172,9 +172,8 @@ def partition_loads(placement: ReplicatedPlacement) -> tuple[np.ndarray, np.ndar
     assert placement.partitions is not None and of is not None
     count, own = len(placement.partitions.partitions), of >= 0
     whole = own & (rows.shard == 0)
-    return (np.bincount(of[whole], rows.length[whole], count) / SPACE), np.bincount(
-        of[own], placement.weight[own], count
-    )
+    share = np.bincount(of[whole], rows.length[whole], count) / SPACE
+    return share, np.bincount(of[own], placement.weight[own], count)
 
 
 def answers_of(s: ReplicatedScenario, wanted: np.ndarray) -> pl.DataFrame:

@@ -428,9 +428,8 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.D
         _right_rows(source, frame, ~present | right, "bad-fingerprint", reason, problems)
         padded = pl.col("digits").str.zfill(16)
         high = padded.str.slice(0, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
-        value = high * pl.lit(1 << 32, pl.UInt64) + padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(
-            pl.UInt64
-        )
+        low = padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
+        value = high * pl.lit(1 << 32, pl.UInt64) + low
         frame = frame.with_columns(pl.when(right).then(value).alias("fingerprint")).drop("digits")
     columns = [
         *_cleaned(frame["tenant"].fill_null(""), "tenant"),

@@ -100,12 +100,8 @@ def survivors(kind: Kind) -> Renderer:
 def leaders_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw leaders of all replicas, ``10/32``, or the leaders alone where both do not fit."""
     both = f"{shown(cell, 'text', cell.value, 0)}/{shown(cell, 'text', cell.row.get('replicas'), 0)}"
-    return [
-        (
-            fit(both if len(both) <= cell.width else shown(cell, "count", cell.value, cell.width), cell.width, "right"),
-            "",
-        )
-    ]
+    text = both if len(both) <= cell.width else shown(cell, "count", cell.value, cell.width)
+    return [(fit(text, cell.width, "right"), "")]
 
 
 def flag_cell(cell: Cell) -> Sequence[Fragment]:

@@ -50,11 +50,8 @@ class BrokerLevel(Level):
 
     def _replicas(self, result: Result) -> Any:
         mine = where(result, "replicas", broker=self.broker)
-        return (
-            mine.sort(["cpu_pct_cores", "topic", "partition"], descending=[True, False, False])
-            if mine is not None
-            else None
-        )
+        by = ["cpu_pct_cores", "topic", "partition"]
+        return mine.sort(by, descending=[True, False, False]) if mine is not None else None
 
     def _facts(self, result: Result) -> list[Fact]:
         found = where(result, "brokers", broker=self.broker)
