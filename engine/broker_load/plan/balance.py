@@ -177,8 +177,9 @@ class Balance:
             all_of_it = self._judged(offer, HARD | every if self.careful else HARD)
             for start, end in itertools.pairwise([0, *ends]):
                 part = slice(*np.searchsorted(all_of_it[0], (start, end)).tolist())
-                cells = 1 if isinstance(offer, Reordered) else len(self.wanted)
-                self.search.looked_at += ATTEMPT + (end - start) * cells
+                self.search.looked_at += ATTEMPT + (end - start) * (
+                    1 if isinstance(offer, Reordered) else len(self.wanted)
+                )
                 judged.append((all_of_it, part, name))
                 if self._take(place, broker, *judged[-1], HARD | every):
                     return True

@@ -137,11 +137,10 @@ def _resample_side(values: Floats, draws: int, seed: tuple[int, int]) -> SideRes
 
 def _means(counts: Singles, steps: Singles, present: NDArray[np.bool_]) -> Iterator[tuple[slice, Singles]]:
     """Yield the means of some draws at a time, [draws, metrics] in steps: all of them may take hundreds of megabytes."""
-    complete, each = present.all(), present.astype(np.float32)
+    each = present.astype(np.float32)
     for start in range(0, len(counts), _BLOCK):
         block = counts[start : start + _BLOCK]
-        weights = np.float32(max(len(steps), 1)) if complete else block @ each
-        yield slice(start, start + _BLOCK), block @ steps / weights
+        yield slice(start, start + _BLOCK), block @ steps / (block @ each)
 
 
 def _scale(values: Floats, most: float) -> Scale:

@@ -142,8 +142,9 @@ class ShardMap(Canvas):
             return
         width = self.size.width or self.app.size.width - 2
         if self.shown.kind == "segment-writer":
-            total = max(len(self.shown.stored_by), len(self.shown.owner_before))
-            height = len(arranged(total, width, self._spare())) + 1
+            height = (
+                len(arranged(max(len(self.shown.stored_by), len(self.shown.owner_before)), width, self._spare())) + 1
+            )
         else:
             height = max(min(len({node.zone for node in self.shown.nodes}), self._spare() + 1), 1)
         self.styles.height = height
