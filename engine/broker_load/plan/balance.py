@@ -177,9 +177,8 @@ class Balance:
             all_of_it = self._judged(offer, HARD | every if self.careful else HARD)
             for start, end in itertools.pairwise([0, *ends]):
                 part = slice(*np.searchsorted(all_of_it[0], (start, end)).tolist())
-                self.search.looked_at += ATTEMPT + (end - start) * (
-                    1 if isinstance(offer, Reordered) else len(self.wanted)
-                )
+                cells = 1 if isinstance(offer, Reordered) else len(self.wanted)
+                self.search.looked_at += ATTEMPT + (end - start) * cells
                 judged.append((all_of_it, part, name))
                 if self._take(place, broker, *judged[-1], HARD | every):
                     return True

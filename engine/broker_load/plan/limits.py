@@ -61,9 +61,8 @@ def limits(problem: Problem, sums: Floats, slack: float = 0.0, rescued: bool = F
     high[6] = problem.thresholds[NW_OUT] * room[NW_OUT]
     for place, row in enumerate((DISK, NW_IN, NW_OUT, CPU), 7):
         whole = float(room[row][alive].sum())
-        lower, upper = _usage_band(
-            problem, RESOURCES[row], max(float(sums[row].sum()), 0.0) / whole if whole > 0 else math.nan
-        )
+        average = max(float(sums[row].sum()), 0.0) / whole if whole > 0 else math.nan
+        lower, upper = _usage_band(problem, RESOURCES[row], average)
         with np.errstate(invalid="ignore"):
             low[place], high[place] = lower * room[row], upper * room[row]
             host_low[place], host_high[place] = lower * host_room[row], upper * host_room[row]

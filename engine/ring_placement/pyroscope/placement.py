@@ -118,9 +118,8 @@ class Keys(msgspec.Struct, frozen=True, eq=False):
         ranges = subrings(starts[self.tenant_of], self.name_hash, self.tenant_limit, self.dataset_limit, total)
         if self.pinned is not None and self.pinned_total > 0:
             at = np.flatnonzero(self.pinned >= 0)
-            offset = (
-                self.pinned[at] - jump(self.tenant_hash, self.pinned_total)[self.tenant_of[at]]
-            ) % self.pinned_total
+            base = jump(self.tenant_hash, self.pinned_total)[self.tenant_of[at]]
+            offset = (self.pinned[at] - base) % self.pinned_total
             ranges.tenant_size[at[offset >= ranges.tenant_size[at]]] = total
             ranges.c[at] = ranges.a[at] + offset % np.maximum(ranges.tenant_size[at], 1)
             ranges.dataset_size[at] = np.minimum(1, ranges.tenant_size[at])

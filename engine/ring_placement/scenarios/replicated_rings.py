@@ -164,9 +164,8 @@ class ReplicatedRing(msgspec.Struct, frozen=True, eq=False):
         values = m.values
         if values is None:
             # Tokens missing in a file are unknown; tokens of new members, or of another number, are made up.
-            values = (
-                self._new_tokens(m) if (m.id not in self.listed or p.tokens is not None) and m.tokens else NO_TOKENS
-            )
+            is_made_up = m.id not in self.listed or p.tokens is not None
+            values = self._new_tokens(m) if is_made_up and m.tokens else NO_TOKENS
         state = m.state if m.state != "UNHEALTHY" else m.written or "ACTIVE"
         return Instance(
             m.id, m.zone, state if state in PLACED_STATES else "ACTIVE", values, m.state != "UNHEALTHY",
