@@ -17,7 +17,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from mmap import PROT_READ, mmap
 from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
 
 from engine.core.compression import PACKED
 from engine.core.processes import bound_memory
@@ -27,17 +30,15 @@ from engine.live.files.scan import Stat, stat_of
 from engine.live.ingest import file_content
 from engine.live.pool import tasks, worker
 from engine.live.pool.tasks import FileTask, Task
-from engine.live.pool.worker import FilesRead
 
 if TYPE_CHECKING:
     from engine.core.view import View
     from engine.live.options import LiveSettings
 
 WORTH = 24 << 20  # bytes of job histories from which the process pays: fewer are read before it could hand them over
-SHARE = 0.52  # share of the bytes that it reads: more than half, since this process has other things to do as well
+SHARE = 0.54  # share of the bytes that it reads: more than half, since this process has other things to do as well
 FRONT = 1 << 20  # bytes of a log from which its reader foresees a later state; most bytes of a line where it is cut
-PATIENCE_S = 5.0
-"""Seconds beyond three times the time that has gone by since the process began, after which it is given up."""
+PATIENCE_S = 5.0  # seconds without news, beyond three times those since the process began, after which it is given up
 
 
 class ReadAhead:
@@ -51,15 +52,15 @@ class ReadAhead:
         self.begins, self._stats = begins, stats
         self._outcomes, self._rows = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         self._began = time.monotonic()
-        self._process, self._ended = 0, -1
-        self._read: dict[Any, Any] | None = None
+        self._process, self._at = 0, 0
+        self._sizes, self._told = os.pipe()  # how many bytes of ``_outcomes`` the next one takes
+        self._read: dict[Any, Any] = {}
 
     def fork(self, task: Task, kinds: Sequence[FileKind]) -> None:
         """Let a fork of this process ``write``."""
-        self._ended, alive = os.pipe()
         self._process = os.fork()
         if self._process:
-            os.close(alive)
+            os.close(self._told)
             return
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -75,29 +76,38 @@ class ReadAhead:
         A file that cannot be opened, or lies outside of the roots, is left to the session, which says so.
         """
         for path in filter(self.begins.get, self.begins):
-            with contextlib.suppress(OSError), _open(path, task.roots) as file, tasks.budget(self._stats[path][2]):
+            with (
+                contextlib.suppress(OSError, ValueError),
+                _open(path, task.roots) as file,
+                tasks.budget(self._stats[path][2]),
+            ):
                 head, name = file.read(HEAD), os.path.basename(path)
                 kind = next((kind for kind in kinds if kind.recognise(name, head)), None)
                 if hasattr(kind, "foresee"):
                     for key, *outcome in _outcomes(
                         path, file, self.begins[path], kind, task.settings.max_unpacked_mb << 20
                     ):
-                        pickle.dump((key, outcome), self._outcomes, pickle.HIGHEST_PROTOCOL)
-        pickle.dump((0, worker.run(task, self._rows)), self._outcomes, pickle.HIGHEST_PROTOCOL)
-        self._outcomes.flush()
+                        self._tell(key, outcome)
+        self._tell(0, worker.run(task, self._rows))
 
-    def _results(self) -> dict[Any, Any]:
-        """Wait for the process. Returns what it has read and nobody has taken."""
-        if self._read is None:
-            patience = PATIENCE_S + 3 * (time.monotonic() - self._began)
-            if self._process and not select.select([self._ended], [], [], patience)[0]:
+    def _tell(self, key: Any, outcome: Any) -> None:
+        data = pickle.dumps((key, outcome), pickle.HIGHEST_PROTOCOL)
+        self._outcomes.write(data)
+        self._outcomes.flush()
+        os.write(self._told, len(data).to_bytes(8, "big"))
+
+    def result(self, key: Any) -> Any:
+        """Wait until the process has read what ``key`` names (0: the whole files). Returns that once; None if it never does."""
+        while key not in self._read:
+            if not select.select([self._sizes], [], [], PATIENCE_S + 3 * (time.monotonic() - self._began))[0]:
                 self.close()
-            self._outcomes.seek(0)
-            self._read = {}
-            with contextlib.suppress(EOFError, pickle.UnpicklingError):  # the process was ended
-                while True:
-                    self._read.update([pickle.load(self._outcomes)])
-        return self._read
+            size = int.from_bytes(os.read(self._sizes, 8), "big")
+            if not size:
+                return None
+            # The process writes on in the same open file: reading must not move its place.
+            self._read.update([pickle.loads(os.pread(self._outcomes.fileno(), size, self._at))])
+            self._at += size
+        return self._read.pop(key)
 
     def take(
         self, path: str, status: os.stat_result, kind: str, offset: int, length: int, state: Any
@@ -106,16 +116,12 @@ class ReadAhead:
         given them."""
         if offset < (self.begins.get(path) or sys.maxsize):
             return None
-        before, reading = self._results().pop((stat_of(status), kind, offset, length), (None, None))
+        before, reading = self.result((stat_of(status), kind, offset, length)) or (None, None)
         return reading if before == state else None
 
     def place(self, path: str, stat: Stat) -> int:
         """Return 0 if the process reads the whole file, -1 if it does not or the file was another one then."""
         return 0 if self.begins.get(path) == 0 and self._stats[path] == stat else -1
-
-    def result(self, index: int) -> FilesRead | None:
-        """Wait for the process. Returns the files that it has read whole, None if it was ended."""
-        return self._results().pop(index, None)
 
     def close(self) -> None:
         """End the process."""
@@ -173,9 +179,12 @@ def _outcomes(
         return data, kind.read(source, data, copy.deepcopy(state), not kind.append)
 
     front = read(0, FRONT, None)[1]
-    pieces = range(front.consumed, begin, FRONT)
-    file.seek(front.consumed)
-    state = kind.foresee(front.state, sum(file.read(min(FRONT, begin - piece)).count(b"\n") for piece in pieces))
+    with mmap(file.fileno(), begin, prot=PROT_READ) as mapped, memoryview(mapped) as view:
+        lines = sum(
+            int(np.count_nonzero(np.frombuffer(view[at : at + FRONT], np.uint8) == ord("\n")))
+            for at in range(front.consumed, begin, FRONT)
+        )
+    state = kind.foresee(front.state, lines)
     tables, at = {table.name: table for table in kind.tables}, begin
     while at < status.st_size:
         data, reading = read(at, file_content.BLOCK, state)
