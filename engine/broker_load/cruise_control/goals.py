@@ -232,7 +232,8 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     low, high = limits.lower * room, limits.upper * room
     host, host_room = cluster.load(resource), cluster.room(resource)
     over = (load > high) & (host > limits.upper * host_room)
-    bad, limit = alive & (over | ((load < low) & (host < limits.lower * host_room))), np.where(over, high, low)
+    under = (load < low) & (host < limits.lower * host_room)
+    bad, limit = alive & (over | under), np.where(over, high, low)
     if resource == "CPU":
         load, limit = _of_cores(cluster, load), _of_cores(cluster, limit)
     return _beyond(cluster, bad, load, limit, unit)

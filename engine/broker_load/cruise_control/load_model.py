@@ -235,7 +235,8 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     context.check()
     finished = _finished(samples_given, final, set(traces), window_ms)
     split = _split(finished, window_ms)
-    sampled_windows = sorted({*{index for index, one in traces.items() if any(one.taken)}, *split} or traces)
+    held = {index for index, one in traces.items() if any(one.taken)}
+    sampled_windows = sorted({*held, *split} or traces)
     chosen = windows.choose(sampled_windows, at_ms, window_ms, parameters.windows)
     # The window before them may have served as neighbour of the oldest one.
     looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen

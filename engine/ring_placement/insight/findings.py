@@ -17,6 +17,12 @@ from engine.ring_placement.scenarios.scenario_state import Scenario
 MAX_NAMED = 50  # most findings of one kind that are listed one by one
 
 
+def with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:
+    """Add one finding for the rest if ``findings`` are only the first of ``count``."""
+    rest = count - MAX_NAMED
+    return [*findings, Finding(findings[0].level, subject, f"{rest} more {what}", rest=rest)] if rest > 0 else findings
+
+
 def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
     """List the nodes above their capacity: before anything fails, or because of the scenario's failure."""
     if not s.capacity or not s.comparable:

@@ -12,7 +12,7 @@ from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import LEVELS, Context, Finding
 from engine.ring_placement import tables
-from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some
+from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some, with_rest
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.load_sources import by_address
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
@@ -441,9 +441,7 @@ def _drift_findings(observed: pl.DataFrame) -> list[Finding]:
             "unknown-instance": f"{row['instance']} has {row['bytes']} of it but is not a member of the ring",
         }[row["drift"]]
         findings.append(Finding("moderate", f"drift {row['tenant']}", text))
-    if drifted.height > MAX_NAMED:
-        findings.append(Finding("moderate", "drift", f"{drifted.height - MAX_NAMED} more pairs differ from the ring"))
-    return findings
+    return with_rest(findings, drifted.height, "drift", "pairs differ from the ring")
 
 
 def problems_of(state: ReplicatedState) -> list[Problem]:

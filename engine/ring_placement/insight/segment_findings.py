@@ -9,7 +9,7 @@ from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import Context, Finding, Level
 from engine.ring_placement import tables
-from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some
+from engine.ring_placement.insight.findings import MAX_NAMED, member_findings, overloads, some, with_rest
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring, jump, subrings, xxh64_each
@@ -132,12 +132,6 @@ def _idle(s: SegmentScenario) -> list[Finding]:
     return told
 
 
-def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:
-    """Add one finding for the rest if ``findings`` are only the first of ``count``."""
-    rest = count - MAX_NAMED
-    return [*findings, Finding(findings[0].level, subject, f"{rest} more {what}", rest=rest)] if rest > 0 else findings
-
-
 def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
     findings: list[Finding] = []
     drifted = observed.filter(pl.col("drift") != "")
@@ -150,7 +144,7 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
             "unknown-instance": f"{where} is written by {row['instance']}, which is not a healthy member",
         }[row["drift"]]
         findings.append(Finding("severe", f"drift {row['source']}", text))
-    return _with_rest(findings, drifted.height, "drift", "pairs differ from the ring")
+    return with_rest(findings, drifted.height, "drift", "pairs differ from the ring")
 
 
 def survival_findings(s: SegmentScenario, p: RingParameters, context: Context) -> list[Finding]:
@@ -176,7 +170,7 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
         if reasons:
             text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
             findings.append(Finding(level, subjects[k], text, ("nodes", (subjects[k],)) if kind == "node" else None))
-    return _with_rest(findings[:MAX_NAMED], len(findings), kind, f"single {kind} failures would not be survived")
+    return with_rest(findings[:MAX_NAMED], len(findings), kind, f"single {kind} failures would not be survived")
 
 
 def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:

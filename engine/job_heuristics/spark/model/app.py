@@ -276,8 +276,8 @@ def container_mb(app: App, who: str) -> int:
 
 def heap_bytes(app: App) -> int:
     """Return the heap of an executor (of the driver in local mode), in bytes."""
-    key = f"spark.{DRIVER if is_local(app) else 'executor'}.memory"
-    return max(1, spark_bytes(app.properties.get(key), "1g"))
+    who = DRIVER if is_local(app) else "executor"
+    return max(1, spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g"))
 
 
 def peak_heap(app: App) -> int:

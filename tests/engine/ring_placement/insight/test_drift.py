@@ -35,6 +35,17 @@ def drift(result: Any) -> dict[tuple[str, str], str]:
     return {(tenant, instance): text for tenant, instance, text in rows if text}
 
 
+def test_of_many_pairs_fifty_are_named_and_the_rest_counted() -> None:
+    name = "cortex_ingester_memory_series_created_total"
+    lines = exposition().splitlines()
+    at = 1 + next(k for k, line in enumerate(lines) if line.startswith(f"# TYPE {name}"))
+    lines[at:at] = [f'{name}{{instance="ghost-{k}",user="demo"}} {k + 90}' for k in range(60)]
+    result = compute("\n".join(lines) + "\n")
+    assert len(drift(result)) == 60
+    found = [one for one in result.findings if one.subject.startswith("drift")]
+    assert len(found) == 51 and (found[-1].text, found[-1].rest) == ("10 more pairs differ from the ring", 10)
+
+
 def test_expected_series_are_no_drift() -> None:
     result = compute(exposition())
     observed = result.tables["observed"]
